@@ -1,0 +1,24 @@
+"""The contract of an encoder: a trunk, then a last block that a method may copy or train alone."""
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+
+class Encoder(nn.Module, ABC):
+    """Images (B, 3, H, W) → features (B, dim)."""
+
+    dim: int
+
+    @abstractmethod
+    def trunk(self, images: Tensor) -> Tensor:
+        """Everything before the last block: (B, 3, H, W) → (B, d, h, w)."""
+
+    @property
+    @abstractmethod
+    def last_block(self) -> nn.Module:
+        """(B, d, h, w) → (B, dim, h', w')."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        maps: Tensor = self.last_block(self.trunk(images))
+        return maps.mean(dim=(2, 3))

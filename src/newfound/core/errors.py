@@ -1,0 +1,35 @@
+"""The few errors a user meets, each one sentence: what, must be, got, remedy."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class NewfoundError(Exception):
+    """Something the user can mend; the command line prints it and exits with `exit_code`."""
+
+    exit_code = 1
+
+
+class UsageError(NewfoundError):
+    """The call itself is wrong: a name, a key, a value, a combination."""
+
+    exit_code = 2
+
+
+class DataError(NewfoundError):
+    """The images or labels are not what the call needs."""
+
+
+class CheckpointError(NewfoundError):
+    """A checkpoint is missing, damaged or of another shape."""
+
+
+class RunError(NewfoundError):
+    """A run cannot go on: the loss is not finite, the disk is full."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str], remedy: str) -> UsageError:
+    """The error for a name that is not in a list, naming the nearest one that is."""
+    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    return UsageError(f"unknown {kind} {name!r}{hint} {remedy}")

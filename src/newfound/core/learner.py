@@ -1,0 +1,102 @@
+"""What trains: a Learner has a forward and a loss; a Method is the Learner that finds the novel classes.
+
+A pretraining stage is a Learner too. A run is a chain: each learner adopts the weights of the one before.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from newfound.core.config import TrainConfig
+from newfound.core.encoder import Encoder
+from newfound.core.errors import CheckpointError
+from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
+
+Uses = Literal["labelled", "unlabelled", "both"]
+
+
+class Bank(Protocol):
+    """The whole training set in evaluation mode, for learners that look at it between epochs."""
+
+    labels: Tensor
+
+    def labelled(self, function: Callable[[Tensor], Tensor]) -> Tensor: ...
+
+    def unlabelled(self, function: Callable[[Tensor], Tensor]) -> Tensor: ...
+
+
+class Learner(nn.Module, ABC):
+    """An encoder, heads and a loss. Parameters live in `forward`; `loss` is mathematics on its outputs."""
+
+    Config: ClassVar[type]
+    uses: ClassVar[Uses] = "both"
+
+    def __init__(self, encoder: Encoder, task: Task, config: Any) -> None:
+        super().__init__()
+        self.encoder, self.task, self.config = encoder, task, config
+
+    @property
+    @abstractmethod
+    def views(self) -> Views:
+        """What the loader must prepare."""
+
+    @abstractmethod
+    def forward(self, batch: Batch, clock: Clock) -> Outputs:
+        """The only place where parameters are used in training."""
+
+    @abstractmethod
+    def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
+        """Named terms whose means add up to what is minimised."""
+
+    def encode(self, views: tuple[Tensor, ...]) -> Tensor:
+        """One encoder call for each crop size: (V_s, B, 3, h, w) each → (V, B, D)."""
+        features = [self.encoder(crops.flatten(0, 1)).unflatten(0, crops.shape[:2]) for crops in views]
+        return torch.cat(features)
+
+    def begin(self, bank: Bank) -> None:
+        """Before the first epoch."""
+
+    def after_step(self) -> None:
+        """After each optimiser step and once before the first; must not synchronise with the host."""
+
+    def after_epoch(self, bank: Bank) -> None:
+        """After each epoch."""
+
+    def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
+        """Take over every weight of the learner before that this one has too; list what was taken.
+
+        The encoder must be complete and every shape must fit; heads of the earlier stage that this
+        learner does not have stay behind.
+        """
+        own = self.state_dict()
+        missing = sorted(key for key in own if key.startswith("encoder.") and key not in weights)
+        shared = sorted(key for key in weights if key in own)
+        misfits = [key for key in shared if weights[key].shape != own[key].shape]
+        if missing or misfits:
+            shapes = ", ".join(f"{k} {tuple(weights[k].shape)} (need {tuple(own[k].shape)})" for k in misfits)
+            raise CheckpointError(
+                "the pretrained weights do not fit this encoder and task; "
+                f"missing: {', '.join(missing) or 'none'}; of another shape: {shapes or 'none'}; "
+                "pretrain with the same encoder and classes"
+            )
+        self.load_state_dict({key: weights[key] for key in shared}, strict=False)
+        return shared
+
+
+class Method(Learner):
+    """A paper: its config, its heads, its loss."""
+
+    pretraining: ClassVar[tuple[str, ...]] = ("pretrain",)
+    """The stages that come before, by name; their settings are `NAME.key`."""
+    schedules: ClassVar[Mapping[str, TrainConfig]]
+    """How each stage is trained, the method's own under `discover`."""
+
+    @abstractmethod
+    def scores(self, images: Tensor) -> Tensor:
+        """(B, 3, H, W) → (K, B, C) what each head says of each image at test time, known classes first.
+
+        The softmax of a row is how sure the head is.
+        """

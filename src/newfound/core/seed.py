@@ -1,0 +1,19 @@
+"""Every random stream is derived from the run's seed and the names of what it is for.
+
+A stream depends on nothing that happened before it, so a resumed run needs no saved generator state.
+"""
+
+from hashlib import blake2b
+
+import torch
+
+
+def derive(seed: int, *names: str | int) -> int:
+    """A 63-bit seed for the stream called `names` of the run with `seed`."""
+    text = "/".join(str(part) for part in (seed, *names))
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def generator(device: torch.device, seed: int, *names: str | int) -> torch.Generator:
+    """A generator on `device` for the stream called `names`."""
+    return torch.Generator(device).manual_seed(derive(seed, *names))
