@@ -1,0 +1,209 @@
+"""Crops, flips, translations and quarter turns.
+
+A crop, its padding and its antialiased resize are two batched matrix products, one for each axis, with
+Pillow's triangle weights. Pillow crops first and resizes then, so the weights see nothing outside the box;
+source pixels outside the image do not exist in the product, which is the same as black padding.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from newfound.core.errors import DataError
+from newfound.data.augment.op import per_image
+
+RATIO = (3 / 4, 4 / 3)
+"""Width over height of a resized crop."""
+TRIES = 10
+"""Boxes drawn for a resized crop before the fallback."""
+
+
+def along_width(images: Tensor, weights: Tensor) -> Tensor:
+    """Each row times the weights of its image: (B, 3, H, W), (B, w, W) → (B, 3, H, w)."""
+    batch, channels, height, _ = images.shape
+    return (images.flatten(1, 2) @ weights.mT).view(batch, channels, height, -1)
+
+
+def along_height(images: Tensor, weights: Tensor) -> Tensor:
+    """Each column times the weights of its image: (B, 3, H, W), (B, h, H) → (B, 3, h, W)."""
+    return weights[:, None] @ images
+
+
+def resample(images: Tensor, boxes: Tensor, size: int) -> Tensor:
+    """Cut a box out of each image and resize it as Pillow does: (B, 3, H, W), (B, 4) → (B, 3, size, size).
+
+    A box is left, top, width, height in whole pixels. One that reaches outside the image, there filled
+    with black, must have the width and height `size`.
+    """
+    left, top, width, height = boxes.unbind(1)
+    rows = _fixed_point(along_width, images, _triangles(left, width, size, images.shape[3]))
+    return _fixed_point(along_height, rows, _triangles(top, height, size, images.shape[2]))
+
+
+def _fixed_point(along: Callable[[Tensor, Tensor], Tensor], images: Tensor, weights: Tensor) -> Tensor:
+    """The product in whole levels with Pillow's weights of 22 bits, halves upwards.
+
+    As two halves of 11 bits, whose sums float32 (and TF32) holds exactly: many sums lie halfway between two
+    levels, and so they fall to the same side as in Pillow, on every device.
+    """
+    units = (weights * 2**22).round()
+    high = (units / 2**11).floor()
+    low = units - high * 2**11
+    carry = ((along(images, low.float()) + 2**21) / 2**11).floor()
+    return ((along(images, high.float()) + carry) / 2**11).floor()
+
+
+def _triangles(start: Tensor, length: Tensor, size: int, source: int) -> Tensor:
+    """What each source pixel weighs in `size` pixels over the box: (B,), (B,) → float64 (B, size, source)."""
+    start, length = start.double()[:, None, None], length.double()[:, None, None]
+    scale = length / size
+    centre = (torch.arange(size, device=start.device)[:, None] + 0.5) * scale
+    pixel = torch.arange(source, device=start.device) + 0.5 - start
+    weights = (1 - (pixel - centre).abs() / scale.clamp(min=1)).clamp(min=0)
+    weights = weights * ((pixel > 0) & (pixel < length))
+    return weights / weights.sum(2, keepdim=True).clamp(min=1e-6)
+
+
+def translate(images: Tensor, right: Tensor, down: Tensor, margin: int) -> Tensor:
+    """Move each image by whole pixels, at most `margin`, and reflect: (B, 3, S, S), (B,), (B,) → same."""
+    size = images.shape[3]
+    boxes = torch.stack(
+        [margin - right, margin - down, torch.full_like(right, size), torch.full_like(down, size)], 1
+    )
+    return resample(F.pad(images, [margin] * 4, mode="reflect"), boxes, size)
+
+
+def rotate4(images: Tensor) -> Tensor:
+    """Each image turned by 0, 90, 180 and 270 degrees, anticlockwise: (..., S, S) → (4, ..., S, S)."""
+    return torch.stack([images.rot90(turns, (-2, -1)) for turns in range(4)])
+
+
+def whole(u: Tensor, count: int | Tensor) -> Tensor:
+    """Uniform numbers in [0, 1) → uniform whole numbers in 0..count - 1."""
+    return (u * count).floor()
+
+
+class Boxes(Protocol):
+    """How the boxes of a crop are drawn."""
+
+    @property
+    def noise(self) -> int: ...
+
+    def draw(self, u: Tensor, height: int, width: int, size: int) -> Tensor:
+        """u (B, noise) → boxes (B, 4) in images of height × width for crops of side `size`."""
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A box of the crop's own size, anywhere in the image with `pad` black pixels around it."""
+
+    pad: int
+    noise: ClassVar[int] = 2
+
+    def draw(self, u: Tensor, height: int, width: int, size: int) -> Tensor:
+        across, down = width + 2 * self.pad - size, height + 2 * self.pad - size
+        if min(across, down) < 0:
+            raise DataError(
+                f"images must be at least {size - 2 * self.pad} pixels wide and high for crops of {size}; "
+                f"got {width} × {height}; choose a smaller image size"
+            )
+        side = torch.full_like(u[:, 0], size)
+        left, top = whole(u[:, 0], across + 1) - self.pad, whole(u[:, 1], down + 1) - self.pad
+        return torch.stack([left, top, side, side], 1)
+
+
+@dataclass(frozen=True)
+class Resized:
+    """A box with a share of the area uniform in low..high and a log-uniform ratio of 3/4 to 4/3.
+
+    The first of TRIES such boxes that fits is taken; if none does, the largest of an allowed ratio, centred.
+    """
+
+    low: float
+    high: float
+    noise: ClassVar[int] = 2 * TRIES + 2
+
+    def draw(self, u: Tensor, height: int, width: int, size: int) -> Tensor:
+        areas, ratios, place = u.split_with_sizes([TRIES, TRIES, 2], 1)
+        areas = height * width * (self.low + (self.high - self.low) * areas)
+        shortest, longest = math.log(RATIO[0]), math.log(RATIO[1])
+        ratios = (shortest + (longest - shortest) * ratios).exp()
+        widths, heights = (areas * ratios).sqrt().round(), (areas / ratios).sqrt().round()
+        fits = (widths > 0) & (widths <= width) & (heights > 0) & (heights <= height)
+        first = fits.int().argmax(1, keepdim=True)
+        found = fits.any(1)
+        last_w, last_h = _largest(height, width)
+        w = widths.gather(1, first)[:, 0].where(found, last_w)
+        h = heights.gather(1, first)[:, 0].where(found, last_h)
+        left = whole(place[:, 0], width - w + 1).where(found, (width - last_w) // 2)
+        top = whole(place[:, 1], height - h + 1).where(found, (height - last_h) // 2)
+        return torch.stack([left, top, w, h], 1)
+
+
+def _largest(height: int, width: int) -> tuple[int, int]:
+    """Width and height of the largest box of a ratio allowed."""
+    return min(width, round(height * RATIO[1])), min(height, round(width / RATIO[0]))
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Either way of drawing the box, each with probability one half."""
+
+    first: Boxes
+    second: Boxes
+
+    @property
+    def noise(self) -> int:
+        return 1 + self.first.noise + self.second.noise
+
+    def draw(self, u: Tensor, height: int, width: int, size: int) -> Tensor:
+        choice, first, second = u.split_with_sizes([1, self.first.noise, self.second.noise], 1)
+        return torch.where(
+            choice < 0.5,
+            self.first.draw(first, height, width, size),
+            self.second.draw(second, height, width, size),
+        )
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A square of side `size` from a box drawn for each image."""
+
+    size: int
+    boxes: Boxes
+
+    @property
+    def noise(self) -> int:
+        return self.boxes.noise
+
+    def __call__(self, images: Tensor, u: Tensor) -> Tensor:
+        height, width = images.shape[2:]
+        return resample(images, self.boxes.draw(u, height, width, self.size), self.size)
+
+
+@dataclass(frozen=True)
+class Flip:
+    """Mirror left and right with probability `p`."""
+
+    p: float = 0.5
+    noise: ClassVar[int] = 1
+
+    def __call__(self, images: Tensor, u: Tensor) -> Tensor:
+        return torch.where(per_image(u[:, 0] < self.p), images.flip(3), images)
+
+
+@dataclass(frozen=True)
+class Translate:
+    """Move by up to `pixels` along each axis and fill by reflection."""
+
+    pixels: int
+    noise: ClassVar[int] = 2
+
+    def __call__(self, images: Tensor, u: Tensor) -> Tensor:
+        right, down = (whole(u, 2 * self.pixels + 1) - self.pixels).unbind(1)
+        return translate(images, right, down, self.pixels)

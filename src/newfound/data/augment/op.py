@@ -1,0 +1,45 @@
+"""What an augmentation is: a pure function of the images and of the uniform numbers that it asks for.
+
+Between two operations images are float32 grey levels (B, 3, H, W), whole numbers in 0..255 as in Pillow.
+Randomness is data: no operation draws, so the same numbers give the same bits, compiled or not.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+
+class Op(Protocol):
+    """A random operation on a batch."""
+
+    @property
+    def noise(self) -> int:
+        """How many uniform numbers in [0, 1) it needs for each sample."""
+
+    def __call__(self, images: Tensor, u: Tensor) -> Tensor:
+        """Images (B, 3, H, W), u (B, noise) → (B, 3, h, w)."""
+
+
+def per_image(values: Tensor) -> Tensor:
+    """(B,) → (B, 1, 1, 1), to broadcast over the pixels of each image."""
+    return values[:, None, None, None]
+
+
+def nearest_level(images: Tensor) -> Tensor:
+    """Round to whole grey levels, halves upwards as Pillow does."""
+    return (images + 0.5).floor()
+
+
+def noise_of(ops: Sequence[Op]) -> int:
+    """The uniform numbers that a chain of operations needs for each sample."""
+    return sum(op.noise for op in ops)
+
+
+def apply(ops: Sequence[Op], images: Tensor, u: Tensor) -> Tensor:
+    """One operation after the other, each with its columns of u: (B, 3, H, W), (B, noise) → (B, 3, h, w)."""
+    start = 0
+    for op in ops:
+        images = op(images, u[:, start : start + op.noise])
+        start += op.noise
+    return images

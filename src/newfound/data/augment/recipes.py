@@ -1,0 +1,131 @@
+"""The augmentations of the papers, as declarations for each kind of data.
+
+Lengths are shares of the side: where the papers pad images of 32 pixels by 4, those of 64 are padded by 8.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from newfound.core.errors import unknown
+from newfound.data.augment.blur import Blur
+from newfound.data.augment.colour import Equalise, Grey, Jitter, Solarise
+from newfound.data.augment.geometry import Crop, Flip, OneOf, Padded, Resized, Translate
+from newfound.data.augment.op import Op
+
+Chain = tuple[Op, ...]
+Colour = tuple[float, float, float]
+
+NORMALISATION: Mapping[str, tuple[Colour, Colour]] = {
+    "cifar10": ((0.491, 0.482, 0.447), (0.202, 0.199, 0.201)),
+    "cifar100": ((0.507, 0.487, 0.441), (0.267, 0.256, 0.276)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "digits": ((0.305, 0.305, 0.305), (0.376, 0.376, 0.376)),
+}
+"""Mean and standard deviation of each colour in 0..1."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is done to a large crop and to a small one; not every recipe has small ones."""
+
+    large: Chain
+    small: Chain | None = None
+
+
+def recipe_named(name: str, kind: str, size: int) -> Recipe:
+    """The recipe `name` for images of `kind`, with large crops of side `size`."""
+    check_kind(kind)
+    recipes = _KINDS[kind](size)
+    if name not in recipes:
+        raise unknown("augmentation recipe", name, recipes, f"the recipes are {', '.join(recipes)}")
+    return recipes[name]
+
+
+def check_kind(kind: str) -> None:
+    if kind not in _KINDS:
+        raise unknown("kind of data", kind, _KINDS, f"the kinds are {', '.join(_KINDS)}")
+
+
+def _cifar(size: int) -> dict[str, Recipe]:
+    shift, small = round(size / 8), round(size * 18 / 32)
+    weak: Chain = (Crop(size, Padded(shift)), Flip())
+    return {
+        # RS and NCL, stage with labels
+        "weak": Recipe(weak),
+        # RS and NCL on CIFAR100, joint stage
+        "twice": Recipe(weak),
+        # DTC; RS and NCL on CIFAR10, joint stage
+        "twice-reflect": Recipe((Translate(shift), Flip())),
+        # UNO v1, ComEx
+        "v1": Recipe(
+            (
+                Crop(size, OneOf(Padded(shift), Resized(0.8, 1.0))),
+                Flip(),
+                Jitter(0.3, 0.3, 0.15, 0.1, p=0.5),
+                Grey(0.1),
+            )
+        ),
+        # UNO v2, IIC, rKD
+        "v2": Recipe(
+            large=(
+                Crop(size, OneOf(Padded(shift), Resized(0.5, 1.0))),
+                Flip(),
+                Jitter(0.4, 0.4, 0.2, 0.1, p=0.6),
+                Solarise(0.1),
+                Equalise(0.1),
+            ),
+            small=(
+                Crop(small, Resized(0.3, 0.8)),
+                Flip(),
+                Jitter(0.4, 0.4, 0.2, 0.1, p=0.8),
+                Solarise(0.2),
+                Equalise(0.2),
+            ),
+        ),
+    }
+
+
+def _imagenet(size: int) -> dict[str, Recipe]:
+    shift, small = round(size * 4 / 224), round(size * 96 / 224)
+    weak: Chain = (Crop(size, Resized(0.5, 1.0)), Flip())
+    return {
+        "weak": Recipe(weak),
+        "twice": Recipe(weak),
+        # DTC
+        "twice-reflect": Recipe((Crop(size, Padded(0)), Translate(shift), Flip())),
+        "v1": Recipe((*weak, Jitter(0.3, 0.3, 0.15, 0.1, p=0.5), Grey(0.1), Blur(0.2))),
+        "v2": Recipe(
+            large=(*weak, Jitter(0.4, 0.4, 0.2, 0.1, p=0.5), Grey(0.2), Blur(0.2)),
+            small=(
+                Crop(small, Resized(0.08, 0.5)),
+                Flip(),
+                Jitter(0.4, 0.4, 0.2, 0.1, p=0.8),
+                Grey(0.2),
+                Blur(0.5),
+            ),
+        ),
+    }
+
+
+def _digits(size: int) -> dict[str, Recipe]:
+    """Ours: a mirrored digit is another sign and a scan has no colour; place, size and ink may vary."""
+    shift, small = max(1, round(size / 8)), round(size * 3 / 4)
+    weak: Chain = (Crop(size, Padded(shift)),)
+    ink = Jitter(0.3, 0.3, 0.0, 0.0, p=0.5)
+    return {
+        "weak": Recipe(weak),
+        "twice": Recipe(weak),
+        "twice-reflect": Recipe((Translate(shift),)),
+        "v1": Recipe((Crop(size, OneOf(Padded(shift), Resized(0.7, 1.0))), ink)),
+        "v2": Recipe(
+            large=(Crop(size, OneOf(Padded(shift), Resized(0.6, 1.0))), ink),
+            small=(Crop(small, Resized(0.5, 0.9)), ink),
+        ),
+    }
+
+
+_KINDS: Mapping[str, Callable[[int], dict[str, Recipe]]] = {
+    "cifar": _cifar,
+    "imagenet": _imagenet,
+    "digits": _digits,
+}
