@@ -1,1 +1,1 @@
-
+"""Images and what is known of them: sets, splits, named benchmarks, readers of files and arrays."""

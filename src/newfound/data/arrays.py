@@ -1,0 +1,141 @@
+"""Images that a user holds as numpy arrays."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+from torch import Tensor
+
+from newfound.core.errors import DataError
+from newfound.core.records import Task
+from newfound.data.assemble import check_num_novel, own_dataset, own_look
+from newfound.data.decode import Pixels, Size, resized, to_rgb
+from newfound.data.images import Dataset, ResidentImages, Split, Truth
+from newfound.data.sizes import choose_side
+
+Array = npt.NDArray[np.generic]
+Arrays = Array | Sequence[Array]
+Labels = npt.ArrayLike
+Classes = npt.NDArray[np.int64]
+
+
+def from_arrays(
+    images: Arrays, labels: Labels, num_novel: int, test: tuple[Labels, Arrays, Labels] | None = None
+) -> Dataset:
+    """Images (n, H, W) or (n, H, W, C) and labels (n,), -1 where there is none → a data set.
+
+    `test` makes it a benchmark: the true classes of the unlabelled images, test images, and their classes.
+    """
+    check_num_novel(num_novel)
+    given = _classes(labels, len(images))
+    pictures = _pictures(images)
+    side, why = choose_side([(picture.height, picture.width) for picture in pictures])
+    known, pile = np.flatnonzero(given >= 0), np.flatnonzero(given < 0)
+    known_classes = np.unique(given[known])
+    split = Split(
+        _stacked(pictures, known, (side, side)),
+        _joint(given[known], known_classes),
+        _stacked(pictures, pile, (side, side)),
+        Task(len(known_classes), num_novel),
+        own_look(side),
+    )
+    if test is None:
+        return own_dataset("arrays", split, None, [str(c) for c in known_classes], (), why)
+    pile_classes = _classes(test[0], len(pile))
+    classes = np.concatenate([known_classes, _novel_classes(pile_classes, known_classes, num_novel)])
+    test_images = array_images(test[1], (side, side))
+    test_labels = _joint(_classes(test[2], len(test_images)), classes)
+    truth = Truth(_joint(pile_classes, classes), test_images, test_labels)
+    return own_dataset("arrays", split, truth, [str(c) for c in classes], (), why)
+
+
+def array_images(images: Arrays, size: Size) -> ResidentImages:
+    """(n, H, W) or (n, H, W, C), or a list of arrays of any sizes → a set at `size`.
+
+    Values are uint8, or floats from 0 to 1; C is 1, 3 or 4, the fourth channel being opacity.
+    """
+    pictures = _pictures(images)
+    return _stacked(pictures, np.arange(len(pictures)), size)
+
+
+def _pictures(images: Arrays) -> list[Image.Image]:
+    return [_picture(np.asarray(image), row) for row, image in enumerate(images)]
+
+
+def _stacked(pictures: Sequence[Image.Image], rows: Classes, size: Size) -> ResidentImages:
+    pixels = np.empty((len(rows), 3, *size), np.uint8)
+    for place, row in enumerate(rows):
+        pixels[place] = np.asarray(resized(to_rgb(pictures[row]), size)).transpose(2, 0, 1)
+    return ResidentImages(torch.from_numpy(pixels), [f"image-{row}" for row in rows])
+
+
+def _picture(values: Array, row: int) -> Image.Image:
+    if (
+        values.ndim not in (2, 3)
+        or values.size == 0
+        or (values.ndim == 3 and values.shape[2] not in (1, 3, 4))
+    ):
+        raise DataError(
+            f"an image must be (H, W) or (H, W, C) with C = 1, 3 or 4; got {values.shape} at row {row}; "
+            "put the channels last"
+        )
+    if values.ndim == 3 and values.shape[2] == 1:
+        values = values[:, :, 0]
+    return Image.fromarray(_bytes(values, row))
+
+
+def _bytes(values: Array, row: int) -> Pixels:
+    if values.dtype == np.uint8:
+        return np.ascontiguousarray(values, np.uint8)
+    got = str(values.dtype)
+    if np.issubdtype(values.dtype, np.floating):
+        floats = values.astype(np.float64)
+        if floats.min() >= 0 and floats.max() <= 1:
+            return (floats * 255).round().astype(np.uint8)
+        got = f"floats from {floats.min():g} to {floats.max():g}"
+    raise DataError(
+        f"images must be uint8, or floats from 0 to 1; got {got} at row {row}; scale and convert them"
+    )
+
+
+def _classes(labels: Labels, number: int) -> Classes:
+    classes = np.asarray(labels)
+    if number == 0 or classes.shape != (number,) or not np.issubdtype(classes.dtype, np.integer):
+        raise DataError(
+            f"labels must be one integer for each image, -1 where there is none; got {classes.dtype} of "
+            f"shape {classes.shape} for {number} images; number the classes from 0"
+        )
+    if classes.min() < -1:
+        raise DataError(
+            f"labels must be classes from 0, or -1 for none; got {classes.min()}; renumber the classes"
+        )
+    return classes.astype(np.int64)
+
+
+def _novel_classes(pile: Classes, known: Classes, num_novel: int) -> Classes:
+    novel = np.unique(pile)
+    overlap = np.intersect1d(novel, known)
+    if len(overlap):
+        raise DataError(
+            f"known and novel classes must not overlap; got class {overlap[0]} both among the labels and "
+            "among the true classes of the unlabelled images; leave those images out or label them"
+        )
+    if len(novel) != num_novel or novel[0] < 0:
+        raise DataError(
+            f"the unlabelled images must be of num_novel={num_novel} true classes; got {novel.tolist()}; "
+            "correct num_novel or the classes"
+        )
+    return novel
+
+
+def _joint(labels: Classes, classes: Classes) -> Tensor:
+    """Labels as positions in `classes`, known first."""
+    strange = np.setdiff1d(labels, classes)
+    if len(strange):
+        raise DataError(
+            f"test images must be of known or novel classes; got class {strange[0]}; leave those images out"
+        )
+    order = np.argsort(classes)
+    return torch.from_numpy(order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64))

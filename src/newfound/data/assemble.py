@@ -1,0 +1,53 @@
+"""What every data set has in common, however its images came."""
+
+from collections.abc import Iterable, Sequence
+from itertools import count, islice
+
+from newfound.core.errors import UsageError
+from newfound.data.augment.recipes import NORMALISATION
+from newfound.data.images import Dataset, Look, Split, Truth
+from newfound.data.sizes import SMALL
+
+
+def own_look(side: int) -> Look:
+    """A user's images: small ones are treated as those of CIFAR, others as those of ImageNet."""
+    mean, std = NORMALISATION["imagenet"]
+    return Look(side, "cifar" if side <= SMALL else "imagenet", mean, std, stored=side)
+
+
+def own_dataset(
+    name: str, split: Split, truth: Truth | None, class_names: Sequence[str], skipped: Sequence[str], why: str
+) -> Dataset:
+    """A data set of a user's images, whose size was chosen because of `why`.
+
+    The names are those of the known classes and, with a truth, of the novel ones.
+    """
+    names = (*class_names, *novel_names(class_names, split.task.num_classes - len(class_names)))
+    note = f"{name}: {contents(split, truth)} ({why})"
+    if skipped:
+        note += f", {len(skipped):,} left out"
+    return Dataset(name, split, truth, names, tuple(skipped), note)
+
+
+def contents(split: Split, truth: Truth | None) -> str:
+    """One line: how many images of how many classes, how large."""
+    known, novel = split.task.num_known, split.task.num_novel
+    test = "" if truth is None else f", {len(truth.test):,} for test"
+    return (
+        f"{len(split.labelled):,} labelled images of {known} known class{'es' * (known > 1)}, "
+        f"{len(split.unlabelled):,} unlabelled for {novel} novel class{'es' * (novel > 1)}{test}, "
+        f"{split.look.size} x {split.look.size} pixels"
+    )
+
+
+def novel_names(taken: Iterable[str], number: int) -> tuple[str, ...]:
+    """`novel-1`, `novel-2`, ..., without those that are taken."""
+    used = set(taken)
+    return tuple(islice((name for name in map("novel-{}".format, count(1)) if name not in used), number))
+
+
+def check_num_novel(num_novel: int) -> None:
+    if num_novel < 1:
+        raise UsageError(
+            f"num_novel must be at least 1 class to discover; got {num_novel}; ask for at least 1"
+        )

@@ -1,0 +1,187 @@
+"""Sets of uint8 images, and a data set cut into what training may see and what only the evaluator may."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from newfound.core.errors import DataError
+from newfound.core.records import Task
+from newfound.data.decode import Size, decode_all
+
+Kind = Literal["digits", "cifar", "imagenet"]
+Channels = tuple[float, float, float]
+
+
+class ImageSet(ABC):
+    """n images of one size, by row."""
+
+    size: Size
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @abstractmethod
+    def take(self, index: Tensor) -> Tensor:
+        """Rows (n,) int64 → (n, 3, H, W) uint8 on the set's device."""
+
+    @abstractmethod
+    def to(self, device: torch.device) -> "ImageSet":
+        """The same images, taken on `device`."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A digest that changes when the images do."""
+
+
+class ResidentImages(ImageSet):
+    """Images in memory: on the device when they fit there, otherwise on the host and copied when taken."""
+
+    def __init__(self, pixels: Tensor, names: Sequence[str], device: torch.device | None = None) -> None:
+        self.pixels, self.names = pixels, names
+        self.size = (pixels.shape[2], pixels.shape[3])
+        self.device = device or pixels.device
+
+    def take(self, index: Tensor) -> Tensor:
+        taken = self.pixels.index_select(0, index.to(self.pixels.device))
+        return taken.to(self.device)
+
+    def to(self, device: torch.device) -> "ResidentImages":
+        pixels = self.pixels.to(device) if _fits(self.pixels.nbytes, device) else self.pixels
+        return ResidentImages(pixels, self.names, device)
+
+    def fingerprint(self) -> str:
+        digest = blake2b(str(tuple(self.pixels.shape)).encode(), digest_size=16)
+        digest.update(self.pixels.cpu().contiguous().view(-1).numpy().data)
+        return digest.hexdigest()
+
+
+class StreamedImages(ImageSet):
+    """Files decoded each time they are taken: for sets larger than `files.RESIDENT_BYTES`."""
+
+    def __init__(self, paths: Sequence[str], size: Size, device: torch.device | None = None) -> None:
+        self.names, self.size = paths, size
+        self.device = device or torch.device("cpu")
+
+    def take(self, index: Tensor) -> Tensor:
+        pixels, _, _ = decode_all([self.names[row] for row in index.tolist()], self.size, strict=True)
+        if self.device.type == "cuda":
+            return pixels.pin_memory().to(self.device, non_blocking=True)
+        return pixels.to(self.device)
+
+    def to(self, device: torch.device) -> "StreamedImages":
+        return StreamedImages(self.names, self.size, device)
+
+    def fingerprint(self) -> str:
+        digest = blake2b(str(self.size).encode(), digest_size=16)
+        for path in self.names:
+            digest.update(f"{path}\0{Path(path).stat().st_size}\0".encode())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Look:
+    """What augmentation and encoder must know of the images, and what new images must be made to match."""
+
+    size: int
+    """Side of the square that the encoder sees."""
+    kind: Kind
+    """The family of augmentations."""
+    mean: Channels
+    std: Channels
+    stored: int
+    """Side of the square that files are resized to: larger than `size` where evaluation cuts off a margin."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """What training may see."""
+
+    labelled: ImageSet
+    labels: Tensor
+    """(n_l,) int64 classes 0 .. C_l - 1 of the labelled images."""
+    unlabelled: ImageSet
+    task: Task
+    look: Look
+
+    def __post_init__(self) -> None:
+        if self.task.num_novel < 1:
+            raise DataError(
+                f"there must be a novel class to discover; got num_novel={self.task.num_novel}; "
+                "ask for at least 1"
+            )
+        if self.task.num_known < 1 or len(self.labelled) == 0:
+            raise DataError(
+                f"there must be labelled images of known classes; got {len(self.labelled)} images of "
+                f"{self.task.num_known} classes; label some images"
+            )
+        if len(self.unlabelled) < self.task.num_novel:
+            raise DataError(
+                "there must be at least as many unlabelled images as novel classes; got "
+                f"{len(self.unlabelled)} images for {self.task.num_novel} classes; "
+                "add images or ask for fewer classes"
+            )
+
+    def to(self, device: torch.device) -> "Split":
+        labelled, unlabelled = self.labelled.to(device), self.unlabelled.to(device)
+        return replace(self, labelled=labelled, labels=self.labels.to(device), unlabelled=unlabelled)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What only the evaluator may see; labels are joint classes, the known ones first."""
+
+    labels: Tensor
+    """(n_u,) int64 classes C_l .. C - 1 of the unlabelled images."""
+    test: ImageSet
+    test_labels: Tensor
+    """(n_t,) int64 classes 0 .. C - 1 of the test images."""
+
+    def to(self, device: torch.device) -> "Truth":
+        return Truth(self.labels.to(device), self.test.to(device), self.test_labels.to(device))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A split, its truth where somebody knows it, and what to tell the user about both."""
+
+    name: str
+    split: Split
+    truth: Truth | None
+    class_names: tuple[str, ...]
+    """Known classes, then novel ones; `novel-1`, ... where nobody has named them."""
+    skipped: tuple[str, ...]
+    """Files left out, each with the reason."""
+    note: str
+    """One line: what was loaded."""
+
+    def to(self, device: torch.device) -> "Dataset":
+        truth = None if self.truth is None else self.truth.to(device)
+        return replace(self, split=self.split.to(device), truth=truth)
+
+    def fingerprint(self) -> str:
+        """A digest of every image and label."""
+        split, truth = self.split, self.truth
+        parts = [repr(split.task), split.labelled.fingerprint(), _digest(split.labels)]
+        parts.append(split.unlabelled.fingerprint())
+        if truth is not None:
+            parts += [_digest(truth.labels), truth.test.fingerprint(), _digest(truth.test_labels)]
+        return blake2b("/".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def _digest(labels: Tensor) -> str:
+    return blake2b(labels.cpu().numpy().tobytes(), digest_size=16).hexdigest()
+
+
+def _fits(num_bytes: int, device: torch.device) -> bool:
+    """Whether images may take this much of the device: a GPU keeps half of its free memory for training."""
+    if device.type != "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    return num_bytes <= free // 2

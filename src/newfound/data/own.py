@@ -1,0 +1,107 @@
+"""A user's own images: some labelled, and a pile of which nobody knows the classes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from newfound.core.errors import DataError
+from newfound.core.records import Task
+from newfound.data.arrays import array_images, from_arrays
+from newfound.data.assemble import check_num_novel, own_dataset, own_look
+from newfound.data.decode import stored_sizes
+from newfound.data.files import File, labelled_files, none_readable, open_images, unlabelled_files
+from newfound.data.images import Dataset, ImageSet, Split
+from newfound.data.sizes import check_side, choose_side
+from newfound.data.subsets import check_subset, rank_in_class
+
+__all__ = ["array_images", "from_arrays", "load_own", "load_pile"]
+
+
+def load_own(
+    labelled: Path,
+    unlabelled: Path,
+    num_novel: int,
+    size: int | None,
+    strict: bool,
+    subset: int | None = None,
+) -> Dataset:
+    """Class folders or a CSV, and a folder, CSV or list of unlabelled files → a data set without truth.
+
+    A row of the labelled CSV without a label joins the pile, so one CSV may be given as both. `subset` keeps
+    the first images of each known class, and as many for each novel class at even steps through the pile.
+    """
+    check_num_novel(num_novel)
+    check_subset(subset)
+    known, pile, left_out = _files(labelled, unlabelled, strict)
+    _check_apart(known, pile)
+    if subset is not None:
+        ranks = rank_in_class(np.array([label for _, label in known]))
+        known = [file for file, rank in zip(known, ranks, strict=True) if rank < subset]
+        pile = _evenly(pile, subset * num_novel)
+
+    paths, pile_paths = [path for path, _ in known], [path for path, _ in pile]
+    side, why = _side(paths + pile_paths, size)
+    known_images, kept, known_skipped = open_images(paths, (side, side), strict)
+    pile_images, _, pile_skipped = open_images(pile_paths, (side, side), strict)
+    names, labels = np.unique([known[row][1] for row in kept], return_inverse=True)
+    task = Task(len(names), num_novel)
+    split = Split(known_images, torch.from_numpy(labels), pile_images, task, own_look(side))
+    skipped = (*left_out, *known_skipped, *pile_skipped)
+    return own_dataset(labelled.name, split, None, names.tolist(), skipped, why)
+
+
+def load_pile(path: Path, size: int, strict: bool) -> tuple[ImageSet, tuple[str, ...]]:
+    """A folder, CSV, list of files or one image → images of `size` x `size`, and the files left out."""
+    paths = [file for file, _ in unlabelled_files(path)]
+    images, _, skipped = open_images(paths, (size, size), strict)
+    return images, skipped
+
+
+def _files(labelled: Path, unlabelled: Path, strict: bool) -> tuple[list[File], list[File], tuple[str, ...]]:
+    files, left_out = labelled_files(labelled)
+    if strict and left_out:
+        raise DataError(f"{left_out[0]}; nothing may be left out with strict; mend it, or drop strict")
+    known = [file for file in files if file[1]]
+    pile = [file for file in files if not file[1]]
+    if not known:
+        raise DataError(
+            f"{labelled} must give some images a label; got {len(pile)} rows without; fill some in"
+        )
+    if not (labelled.is_file() and unlabelled.exists() and unlabelled.samefile(labelled)):
+        pile += unlabelled_files(unlabelled)
+    if not pile:
+        raise DataError(f"{unlabelled} must hold images without a label; got none; leave some labels empty")
+    return known, pile, left_out
+
+
+def _check_apart(known: Sequence[File], pile: Sequence[File]) -> None:
+    overlap = sorted({label for _, label in known} & {label for _, label in pile})
+    if overlap:
+        raise DataError(
+            f"known and novel classes must not overlap; got {overlap[0]!r} both as a label and as the class "
+            "of an unlabelled image; leave those images out or label them"
+        )
+    known_paths = {Path(path).resolve() for path, _ in known}
+    both = [path for path, _ in pile if Path(path).resolve() in known_paths]
+    if both:
+        raise DataError(
+            f"an image must be labelled or unlabelled; got {len(both)} as both, first {both[0]}; "
+            "keep the unlabelled images in a place of their own"
+        )
+
+
+def _evenly(files: Sequence[File], number: int) -> list[File]:
+    """At most `number` files at even steps, since the pile may be sorted."""
+    number = min(number, len(files))
+    return [files[row * len(files) // number] for row in range(number)]
+
+
+def _side(paths: Sequence[str], asked: int | None) -> tuple[int, str]:
+    if asked is not None:
+        return check_side(asked), "as asked"
+    sizes = stored_sizes(paths)
+    if not sizes:
+        raise none_readable(paths)
+    return choose_side(sizes)

@@ -1,0 +1,89 @@
+"""Tiny files in the formats of the real ones."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+
+Bytes = npt.NDArray[np.uint8]
+Fake = Callable[[Path, str, int], tuple[Bytes, Bytes]]
+Paint = Callable[..., str]
+
+
+def _rows(num_classes: int, copies: int, seed: int) -> tuple[Bytes, Bytes]:
+    """`copies` random images of each class, in an order that is not sorted."""
+    random = np.random.default_rng(seed)
+    labels = random.permutation(np.repeat(np.arange(num_classes, dtype=np.uint8), copies))
+    return random.integers(0, 256, (len(labels), 3072), dtype=np.uint8), labels
+
+
+@pytest.fixture
+def fake_binary() -> Fake:
+    """Writes a binary distribution under a folder and returns all its training rows."""
+
+    def write(root: Path, family: str, copies: int) -> tuple[Bytes, Bytes]:
+        num_classes = 10 if family == "cifar10" else 100
+        folder = root / {"cifar10": "cifar-10-batches-bin", "cifar100": "cifar-100-binary"}[family]
+        folder.mkdir(parents=True)
+        pixels, labels = _rows(num_classes, copies * 5, seed=0)
+        test_pixels, test_labels = _rows(num_classes, copies, seed=1)
+        columns = [labels[:, None]] if family == "cifar10" else [labels[:, None] // 5, labels[:, None]]
+        rows = np.concatenate([*columns, pixels], axis=1)
+        test_columns = [test_labels[:, None]] * len(columns)
+        test_rows = np.concatenate([*test_columns, test_pixels], axis=1)
+        if family == "cifar100":
+            rows.tofile(folder / "train.bin")
+            test_rows.tofile(folder / "test.bin")
+        else:
+            for number, part in enumerate(np.array_split(rows, 5), start=1):
+                part.tofile(folder / f"data_batch_{number}.bin")
+            test_rows.tofile(folder / "test_batch.bin")
+        return pixels, labels
+
+    return write
+
+
+@pytest.fixture
+def fake_python() -> Fake:
+    """Writes a Python distribution under a folder and returns all its training rows."""
+
+    def write(root: Path, family: str, copies: int) -> tuple[Bytes, Bytes]:
+        num_classes = 10 if family == "cifar10" else 100
+        folder = root / {"cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}[family]
+        folder.mkdir(parents=True)
+        pixels, labels = _rows(num_classes, copies * 5, seed=0)
+        test_pixels, test_labels = _rows(num_classes, copies, seed=1)
+        key = b"labels" if family == "cifar10" else b"fine_labels"
+
+        def dump(name: str, data: Bytes, classes: Bytes) -> None:
+            batch = {b"data": data, key: [int(label) for label in classes], b"batch_label": b"fake"}
+            (folder / name).write_bytes(pickle.dumps(batch, protocol=4))
+
+        if family == "cifar100":
+            dump("train", pixels, labels)
+            dump("test", test_pixels, test_labels)
+        else:
+            for number, rows in enumerate(np.array_split(np.arange(len(labels)), 5), start=1):
+                dump(f"data_batch_{number}", pixels[rows], labels[rows])
+            dump("test_batch", test_pixels, test_labels)
+        return pixels, labels
+
+    return write
+
+
+@pytest.fixture
+def paint() -> Paint:
+    """Writes one image of one colour, creating its folder, and returns its path."""
+
+    def write(
+        path: Path, colour: tuple[int, int, int] = (200, 100, 50), size: tuple[int, int] = (20, 20)
+    ) -> str:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", size, colour).save(path)
+        return str(path)
+
+    return write

@@ -1,0 +1,119 @@
+"""Images given as arrays."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from newfound.core.errors import DataError, UsageError
+from newfound.data.arrays import array_images, from_arrays
+
+RANDOM = np.random.default_rng(0)
+Images = npt.NDArray[np.uint8]
+
+
+def _images(count: int, *shape: int) -> Images:
+    return RANDOM.integers(0, 256, (count, *shape), dtype=np.uint8)
+
+
+def test_labels_and_the_pile() -> None:
+    images = _images(6, 12, 12, 3)
+    dataset = from_arrays(images, [7, -1, 3, -1, 7, -1], 2)
+    split = dataset.split
+    assert dataset.truth is None
+    assert dataset.class_names == ("3", "7", "novel-1", "novel-2")
+    assert split.labels.tolist() == [1, 0, 1]
+    assert list(split.labelled.names) == ["image-0", "image-2", "image-4"]
+    assert list(split.unlabelled.names) == ["image-1", "image-3", "image-5"]
+    assert np.array_equal(split.unlabelled.pixels.permute(0, 2, 3, 1), images[1::2])  # type: ignore[attr-defined]
+    assert (split.look.size, split.look.kind) == (12, "cifar")
+
+
+def test_forms_of_arrays() -> None:
+    grey = _images(4, 16, 16)
+    expected = array_images(grey, (16, 16)).pixels
+    assert np.array_equal(expected[:, 0], grey)
+    assert np.array_equal(expected[:, 1], grey)
+    assert np.array_equal(array_images(grey[..., None], (16, 16)).pixels, expected)
+    assert np.array_equal(array_images(grey / 255, (16, 16)).pixels, expected)
+    assert np.array_equal(array_images((grey / 255).astype(np.float32), (16, 16)).pixels, expected)
+    clear = np.concatenate([_images(2, 16, 16, 3), np.zeros((2, 16, 16, 1), np.uint8)], axis=3)
+    assert (array_images(clear, (16, 16)).pixels == 255).all()
+
+
+def test_arrays_of_different_sizes_are_resized() -> None:
+    images = [_images(1, 100, 80, 3)[0], _images(1, 90, 200)[0], _images(1, 120, 99, 3)[0]]
+    dataset = from_arrays(images, [0, 1, -1], 1)
+    assert dataset.split.labelled.size == (96, 96)
+    assert dataset.split.look.kind == "imagenet"
+    assert "96 x 96" in dataset.note
+
+
+def test_a_truth_and_a_test_set() -> None:
+    images = _images(6, 12, 12)
+    test = ([9, 5, 9], _images(4, 14, 14), [3, 9, 5, 7])
+    dataset = from_arrays(images, [7, -1, 3, -1, 7, -1], 2, test)
+    assert dataset.truth is not None
+    assert dataset.class_names == ("3", "7", "5", "9")
+    assert dataset.truth.labels.tolist() == [3, 2, 3]
+    assert dataset.truth.test_labels.tolist() == [0, 3, 2, 1]
+    assert dataset.truth.test.size == (12, 12)
+
+
+@pytest.mark.parametrize(
+    ("truth", "test_labels", "num_novel", "text"),
+    [
+        ([9, 7, 9], [3], 2, "known and novel classes must not overlap; got class 7 both"),
+        ([9, 9, 9], [3], 2, r"of num_novel=2 true classes; got \[9\]"),
+        ([9, -1, 9], [3], 2, r"of num_novel=2 true classes; got \[-1, 9\]"),
+        ([9, 5, 9], [4], 2, "test images must be of known or novel classes; got class 4"),
+        ([9, 5], [3], 2, "one integer for each image.*for 3 images"),
+    ],
+)
+def test_a_wrong_truth(truth: list[int], test_labels: list[int], num_novel: int, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        from_arrays(
+            _images(6, 12, 12), [7, -1, 3, -1, 7, -1], num_novel, (truth, _images(1, 12, 12), test_labels)
+        )
+
+
+@pytest.mark.parametrize(
+    ("images", "text"),
+    [
+        (
+            _images(3, 3, 12, 12),
+            r"must be \(H, W\) or \(H, W, C\).*got \(3, 12, 12\) at row 0; put the channels last",
+        ),
+        (_images(3, 12), r"got \(12,\) at row 0"),
+        (np.full((3, 12, 12), 1.5), "floats from 0 to 1; got floats from 1.5 to 1.5"),
+        (np.full((3, 12, 12), np.nan), "floats from 0 to 1; got floats from nan"),
+        (np.zeros((3, 12, 12), np.int64), "must be uint8, or floats from 0 to 1; got int64"),
+    ],
+)
+def test_wrong_images(images: Images, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        from_arrays(images, [0, 0, -1], 1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        ([0, -1], r"one integer for each image.*shape \(2,\) for 3 images"),
+        (["a", "b", "c"], "one integer for each image"),
+        ([0, -2, -1], "classes from 0, or -1 for none; got -2"),
+        ([0, 0, 0], "as many unlabelled images as novel classes; got 0 images for 1"),
+        ([-1, -1, -1], "labelled images of known classes; got 0 images"),
+    ],
+)
+def test_wrong_labels(labels: list[int], text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        from_arrays(_images(3, 12, 12), labels, 1)
+
+
+def test_no_novel_class() -> None:
+    with pytest.raises(UsageError, match="num_novel must be at least 1"):
+        from_arrays(_images(3, 12, 12), [0, 0, -1], 0)
+
+
+def test_no_images() -> None:
+    with pytest.raises(DataError, match="for 0 images"):
+        from_arrays(_images(0, 12, 12), np.empty(0, np.int64), 1)
