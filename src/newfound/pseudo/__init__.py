@@ -1,1 +1,1 @@
-
+"""What to believe about unlabelled samples: targets, never with a gradient."""

@@ -1,0 +1,35 @@
+"""The encoders by name, and the one that suits a kind of images."""
+
+from collections.abc import Callable
+
+from newfound.core.encoder import Encoder
+from newfound.core.errors import unknown
+from newfound.nn.resnet import BasicBlock, Bottleneck, PooledShortcut, ResNet
+from newfound.nn.small import SmallEncoder
+
+ENCODERS: dict[str, Callable[[], Encoder]] = {
+    "resnet18": lambda: ResNet(BasicBlock, (2, 2, 2, 2), "imagenet"),
+    "resnet34": lambda: ResNet(BasicBlock, (3, 4, 6, 3), "imagenet"),
+    "resnet50": lambda: ResNet(Bottleneck, (3, 4, 6, 3), "imagenet"),
+    "resnet18-cifar": lambda: ResNet(BasicBlock, (2, 2, 2, 2), "cifar"),
+    "resnet34-cifar": lambda: ResNet(BasicBlock, (3, 4, 6, 3), "cifar"),
+    "resnet50-cifar": lambda: ResNet(Bottleneck, (3, 4, 6, 3), "cifar"),
+    "rs-resnet18": lambda: ResNet(BasicBlock, (2, 2, 2, 2), "cifar", PooledShortcut),
+    "small": SmallEncoder,
+}
+
+
+def build_encoder(name: str) -> Encoder:
+    """The encoder called `name`, freshly initialised."""
+    if name not in ENCODERS:
+        raise unknown("encoder", name, ENCODERS, f"the encoders are {', '.join(ENCODERS)}")
+    return ENCODERS[name]()
+
+
+def encoder_for(kind: str, size: int) -> str:
+    """The name of the default encoder for images of a `kind` of data with sides of `size` pixels."""
+    if kind == "digits" or size <= 16:
+        return "small"
+    if kind == "cifar" or (kind != "imagenet" and size <= 64):
+        return "resnet18-cifar"
+    return "resnet18"

@@ -1,0 +1,73 @@
+"""Heads: cosine classifiers on the features, or K of them behind projectors of their own.
+
+Prototypes are kept at unit length by `normalise_`, which a method calls after each step. `forward` leaves
+them as they are, so that their gradients are those of a linear layer, as in the published codes.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from newfound.nn.norm import ViewBatchNorm
+
+
+class CosineHead(nn.Module):
+    """Features (..., D) → cosines with the prototypes (..., C), in float32 under any autocast."""
+
+    def __init__(self, dim: int, num_classes: int) -> None:
+        super().__init__()
+        self.prototypes = _uniform(num_classes, dim, fan_in=dim)
+        self.normalise_()
+
+    def forward(self, features: Tensor) -> Tensor:
+        return _cosines(features, self.prototypes)
+
+    def normalise_(self) -> None:
+        """Scale every prototype to unit length, in place."""
+        _normalise_(self.prototypes)
+
+
+class MultiHead(nn.Module):
+    """K heads at once, each a projector and a cosine classifier: features (V, B, D) → cosines (V, K, B, C).
+
+    A projector is linear, BatchNorm over the batch of one view, ReLU, linear. Projectors follow the
+    autocast precision; the cosines are float32.
+    """
+
+    def __init__(self, dim: int, num_classes: int, heads: int, hidden: int = 2048, out: int = 256) -> None:
+        super().__init__()
+        # Deviation: no bias here, since BatchNorm takes it away again.
+        self.hidden_weight = _uniform(heads, hidden, dim, fan_in=dim)
+        self.norm = ViewBatchNorm(heads * hidden)
+        self.out_weight = _uniform(heads, out, hidden, fan_in=hidden)
+        self.out_bias = _uniform(heads, 1, out, fan_in=hidden)
+        self.prototypes = _uniform(heads, num_classes, out, fan_in=out)
+        self.normalise_()
+
+    def forward(self, features: Tensor) -> Tensor:
+        V, B, _ = features.shape
+        K, hidden, _ = self.hidden_weight.shape
+        by_sample = F.linear(features.transpose(0, 1), self.hidden_weight.flatten(0, 1))
+        by_head = F.relu(self.norm(by_sample)).view(B * V, K, hidden).transpose(0, 1)
+        projected = torch.baddbmm(self.out_bias, by_head, self.out_weight.mT)
+        return _cosines(projected, self.prototypes).view(K, B, V, -1).permute(2, 0, 1, 3)
+
+    def normalise_(self) -> None:
+        """Scale every prototype of every head to unit length, in place."""
+        _normalise_(self.prototypes)
+
+
+def _cosines(features: Tensor, prototypes: Tensor) -> Tensor:
+    """(..., n, D), (..., C, D) → (..., n, C); float32, since Sinkhorn is sharp enough to see bf16."""
+    with torch.autocast(features.device.type, enabled=False):
+        return F.normalize(features.to(prototypes.dtype), dim=-1) @ prototypes.mT
+
+
+@torch.no_grad()
+def _normalise_(prototypes: Tensor) -> None:
+    prototypes.copy_(F.normalize(prototypes, dim=-1))
+
+
+def _uniform(*shape: int, fan_in: int) -> nn.Parameter:
+    """The initial values of `nn.Linear`."""
+    return nn.Parameter(torch.empty(shape).uniform_(-(fan_in**-0.5), fan_in**-0.5))

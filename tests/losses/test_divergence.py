@@ -1,0 +1,113 @@
+"""Mean divergences against their definitions as float64 loops over pairs."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from newfound.losses.divergence import mean_symmetric_kl, view_symmetric_kl
+
+sizes = st.integers(1, 5)
+seeds = st.integers(0, 2**16)
+
+
+def symmetric_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """1/2 [KL(p || q) + KL(q || p)] of two vectors (C,)."""
+    forwards = (log_p.exp() * (log_p - log_q)).sum()
+    backwards = (log_q.exp() * (log_q - log_p)).sum()
+    return (forwards + backwards) / 2
+
+
+def mean_definition(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """(V, K, N, C), (V, K, M, C) → (V, K)."""
+    V, K, N, _ = log_p.shape
+    M = log_q.shape[2]
+    return torch.stack(
+        [
+            torch.stack(
+                [symmetric_kl(log_p[v, k, i], log_q[v, k, j]) for i in range(N) for j in range(M)]
+            ).mean()
+            for v in range(V)
+            for k in range(K)
+        ]
+    ).view(V, K)
+
+
+def view_definition(log_p: Tensor) -> Tensor:
+    """(V, K, B, C) → (K, B)."""
+    V, K, B, _ = log_p.shape
+    return torch.stack(
+        [
+            torch.stack(
+                [symmetric_kl(log_p[a, k, i], log_p[b, k, i]) for a in range(V) for b in range(a + 1, V)]
+            ).mean()
+            for k in range(K)
+            for i in range(B)
+        ]
+    ).view(K, B)
+
+
+def log_probabilities(cosines: Tensor, tau: float = 0.1) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A float32 leaf and its log-probabilities, and the same in float64."""
+    leaf = cosines.clone().requires_grad_()
+    copy = cosines.double().requires_grad_()
+    return leaf, (leaf / tau).log_softmax(-1), copy, (copy / tau).log_softmax(-1)
+
+
+def compare(loss: Tensor, expected: Tensor, leaf: Tensor, copy: Tensor) -> None:
+    """Values to one part in 1e5, where float32 log-probabilities reach -2 / tau; gradients to one in 1e4."""
+    assert loss.shape == expected.shape
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=2e-6)
+    (grad,) = torch.autograd.grad(loss.sum(), leaf)
+    (expected_grad,) = torch.autograd.grad(expected.sum(), copy)
+    torch.testing.assert_close(grad.double(), expected_grad, rtol=1e-4, atol=2e-5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(V=st.integers(1, 2), K=st.integers(1, 2), N=sizes, M=sizes, C=sizes, seed=seeds)
+def test_mean_over_pairs_is_the_definition(V: int, K: int, N: int, M: int, C: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    leaf, log_p, copy, log_p64 = log_probabilities(torch.rand(V, K, N + M, C) * 2 - 1)
+    loss = mean_symmetric_kl(log_p[..., :N, :], log_p[..., N:, :])
+    compare(loss, mean_definition(log_p64[..., :N, :], log_p64[..., N:, :]), leaf, copy)
+
+
+@settings(max_examples=20, deadline=None)
+@given(V=st.integers(2, 4), K=st.integers(1, 2), B=sizes, C=sizes, seed=seeds)
+def test_mean_over_views_is_the_definition(V: int, K: int, B: int, C: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    leaf, log_p, copy, log_p64 = log_probabilities(torch.rand(V, K, B, C) * 2 - 1)
+    compare(view_symmetric_kl(log_p), view_definition(log_p64), leaf, copy)
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.01])
+def test_opposite_predictions(tau: float) -> None:
+    """One side certain of one class, the other of another: cosines of +1 and -1."""
+    cosines = torch.full((2, 1, 4, 3), -1.0)
+    cosines[..., :2, 0] = 1
+    cosines[..., 2:, 1] = 1
+    leaf, log_p, copy, log_p64 = log_probabilities(cosines, tau)
+    loss = mean_symmetric_kl(log_p[..., :2, :], log_p[..., 2:, :])
+    compare(loss, mean_definition(log_p64[..., :2, :], log_p64[..., 2:, :]), leaf, copy)
+    assert loss[0, 0].item() == pytest.approx(2 / tau, rel=1e-5)
+
+    leaf, log_p, copy, log_p64 = log_probabilities(cosines.transpose(0, 2), tau)
+    compare(view_symmetric_kl(log_p), view_definition(log_p64), leaf, copy)
+
+
+def test_nearly_equal_predictions_keep_their_digits() -> None:
+    """A divergence of 1e-6 of views that agree to 1e-3, to one part in a thousand; never negative."""
+    torch.manual_seed(0)
+    logits = torch.randn(1, 3, 2, 50) + 1e-3 * torch.randn(4, 3, 2, 50)
+    log_p, log_p64 = logits.log_softmax(-1), logits.double().log_softmax(-1)
+    loss = view_symmetric_kl(log_p)
+    assert (loss >= 0).all()
+    torch.testing.assert_close(loss.double(), view_definition(log_p64), rtol=1e-3, atol=0)
+
+
+def test_equal_predictions_do_not_diverge() -> None:
+    log_p = torch.randn(5).log_softmax(-1)
+    assert view_symmetric_kl(log_p.expand(3, 5)).item() == pytest.approx(0, abs=1e-7)
+    assert mean_symmetric_kl(log_p.expand(4, 5), log_p.expand(2, 5)).item() == pytest.approx(0, abs=1e-7)
