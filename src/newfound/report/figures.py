@@ -1,0 +1,125 @@
+"""The paper's figures from scores of the test images: t-SNE maps and confusion matrices, as PNG and PDF."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newfound.report.confusion import accuracy, draw_confusion, matched_table
+from newfound.report.palette import numbered
+from newfound.report.tsne import draw_tsne
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_IN_LEGEND = 20
+
+
+@dataclass(frozen=True)
+class RunScores:
+    """What a run says of the test images, by the head it reports."""
+
+    title: str
+    scores: NDArray[np.floating]
+    """(n, C) joint logits, known classes first."""
+    labels: NDArray[np.integer]
+    """(n,) true classes as joint ids."""
+    class_names: Sequence[str]
+    num_known: int
+
+
+def figures(runs: Sequence[RunScores], folder: Path) -> list[Path]:
+    """Draw the runs side by side and list the files written, each figure as PNG and as PDF."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = {
+        "tsne": tsne_figure(runs),
+        "confusion-task-aware": task_aware_figure(runs),
+        "confusion-task-agnostic": task_agnostic_figure(runs),
+    }
+    return [path for name, figure in drawn.items() for path in save(figure, folder / name)]
+
+
+def tsne_figure(runs: Sequence[RunScores]) -> "Figure":
+    """A map of each run's joint logits, a column for each run."""
+    figure, axes = _grid(1, len(runs), "t-SNE of joint logits, test images\n● known  ▲ novel")
+    for run, ax in zip(runs, axes[0], strict=True):
+        draw_tsne(run.scores, run.labels, run.class_names, run.num_known, run.title, ax)
+    if len(runs[0].class_names) <= MOST_IN_LEGEND:
+        _legend(figure, axes[0][0])
+    return figure
+
+
+def _legend(figure: "Figure", ax: "Axes") -> None:
+    """The classes below the maps, in as many columns as fit."""
+    handles, names = ax.get_legend_handles_labels()
+    inches = 0.5 + 0.085 * max(len(name) for name in names)
+    columns = max(1, min(5, int(figure.get_figwidth() / inches)))
+    figure.legend(
+        handles, names, loc="outside lower center", ncols=columns, fontsize=9, frameon=False, markerscale=2
+    )
+
+
+def task_aware_figure(runs: Sequence[RunScores]) -> "Figure":
+    """Known images through the known head and novel ones through the novel head, a row for each run."""
+    figure, axes = _grid(len(runs), 2, "Task-aware protocol, test images")
+    for run, (left, right) in zip(runs, axes, strict=True):
+        known = run.labels < run.num_known
+        _draw_part(run, known, slice(0, run.num_known), "known images, known head", left)
+        _draw_part(run, ~known, slice(run.num_known, None), "novel images, novel head", right)
+    return figure
+
+
+def _draw_part(run: RunScores, rows: NDArray[np.bool_], part: slice, what: str, ax: "Axes") -> None:
+    names = numbered(run.class_names)[part]
+    scores = run.scores[rows][:, part]
+    start: int = part.start
+    table = matched_table(
+        scores.argmax(-1),
+        run.labels[rows] - start,
+        scores.shape[1],
+        len(names),
+        num_known=0 if start else run.num_known,
+    )
+    _draw(table, names, f"{run.title}\n{what}: ACC {accuracy(table):.1%}", ax)
+
+
+def task_agnostic_figure(runs: Sequence[RunScores]) -> "Figure":
+    """All images over all classes, clusters matched with novel classes only, a column for each run."""
+    figure, axes = _grid(1, len(runs), "Task-agnostic protocol (novel-ids), test images")
+    for run, ax in zip(runs, axes[0], strict=True):
+        names = numbered(run.class_names)
+        table = matched_table(
+            run.scores.argmax(-1), run.labels, run.scores.shape[1], len(names), run.num_known
+        )
+        _draw(table, names, f"{run.title}\nall images, all classes: ACC {accuracy(table):.1%}", ax)
+        for line in (ax.axhline, ax.axvline):
+            line(run.num_known - 0.5, color="black", linewidth=0.8)
+    return figure
+
+
+def _draw(table: NDArray[np.integer], names: Sequence[str], title: str, ax: "Axes") -> None:
+    spare = ["no class"] * (table.shape[1] - len(names))
+    draw_confusion(table, names, [*names, *spare], title, ax)
+
+
+def _grid(rows: int, columns: int, title: str) -> "tuple[Figure, list[list[Axes]]]":
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    layout = ConstrainedLayoutEngine(compress=True, h_pad=0.08, w_pad=0.08)
+    figure = Figure(figsize=(4.8 * columns, 4.8 * rows + 0.4), layout=layout)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    figure.suptitle(title, fontsize=11, fontweight="bold")
+    return figure, axes.tolist()
+
+
+def save(figure: "Figure", stem: Path) -> list[Path]:
+    """Write the figure as PNG and PDF, the same bytes for the same figure."""
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
+    figure.savefig(paths[0], dpi=150)
+    figure.savefig(paths[1], dpi=300, metadata={"CreationDate": None})
+    return paths

@@ -1,0 +1,90 @@
+"""The t-SNE map of the joint logits: a colour for each class, its index at the median of its images."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newfound.report.palette import colour, numbered
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = NDArray[np.floating]
+Ints = NDArray[np.integer]
+
+MOST_POINTS = 1200
+"""Enough to see the shapes; about four seconds of t-SNE."""
+
+
+def draw_tsne(
+    logits: Floats, labels: Ints, class_names: Sequence[str], num_known: int, title: str, axes: "Axes"
+) -> None:
+    """Map logits (n, C) of images with classes (n,); known classes are dots, novel ones triangles."""
+    chosen = stratified(labels, MOST_POINTS)
+    labels, points = labels[chosen], embed(logits[chosen])
+    for index, name in enumerate(numbered(class_names)):
+        x, y = points[labels == index].T
+        axes.scatter(
+            x,
+            y,
+            s=9 if index < num_known else 13,
+            marker="o" if index < num_known else "^",
+            color=colour(index),
+            alpha=0.75,
+            linewidths=0,
+            label=name,
+            rasterized=True,
+        )
+    _mark(points, labels, 10 if len(class_names) <= 20 else 6, axes)
+    axes.set_title(title, fontsize=10)
+    axes.set(xticks=[], yticks=[], aspect="equal")
+    axes.set_adjustable("datalim")
+
+
+def _mark(points: Floats, labels: Ints, size: int, axes: "Axes") -> None:
+    """Write the index of each class at its median, moved aside where two would overlap."""
+    badge = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "0.4", "linewidth": 0.6}
+    present = np.unique(labels)
+    medians = np.stack([np.median(points[labels == index], axis=0) for index in present])
+    for index, (x, y) in zip(present, spread(medians, 0.006 * size * float(np.ptp(points))), strict=True):
+        axes.text(x, y, str(index), fontsize=size, fontweight="bold", ha="center", va="center", bbox=badge)
+
+
+def stratified(labels: Ints, most: int) -> Ints:
+    """At most `most` rows in the classes' own proportions, always the same ones: (n,) → (m,)."""
+    shuffled = np.random.default_rng(0).permutation(len(labels))
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    kept = min(most, len(labels))
+    return np.sort(by_class[np.arange(kept) * len(labels) // kept])
+
+
+def embed(logits: Floats) -> Floats:
+    """t-SNE from the two principal axes: (n, C) → (n, 2); the perplexity shrinks with few points."""
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    # Equal rows, as a collapsed run gives them, have no principal axes: a trace of noise makes some.
+    noise = np.random.default_rng(0).normal(scale=1e-6, size=logits.shape)
+    perplexity = max(1.0, min(30.0, (len(logits) - 1) / 3))
+    tsne = TSNE(init="pca", perplexity=perplexity, random_state=0)
+    # t-SNE has thousands of short parallel regions: on a busy machine several threads take many times longer.
+    with threadpool_limits(1):
+        mapped: Floats = tsne.fit_transform(logits.astype(np.float64) + noise)
+    return mapped
+
+
+def spread(points: Floats, distance: float) -> Floats:
+    """Push points apart until no two are nearer than `distance`, or a while has passed: (n, 2) → (n, 2)."""
+    # Equal points part along directions of their own.
+    angles = 2.4 * np.arange(len(points))
+    placed = points + 1e-3 * distance * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    for _ in range(200):
+        gaps = placed[:, None] - placed[None]
+        lengths = np.linalg.norm(gaps, axis=-1) + np.eye(len(placed)) * 2 * distance
+        push = np.clip(1.01 * distance - lengths, 0, None) / lengths
+        if not push.any():
+            break
+        placed = placed + 0.5 * (push[..., None] * gaps).sum(1)
+    return placed

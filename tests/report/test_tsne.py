@@ -1,0 +1,43 @@
+"""The map: which points are drawn, that they are mapped, and where the indices stand."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from newfound.report.tsne import draw_tsne, embed, spread, stratified
+
+
+def test_the_sample_keeps_the_proportions_and_is_always_the_same() -> None:
+    labels = np.random.default_rng(1).permutation(np.repeat([0, 1, 2], [600, 300, 100]))
+    chosen = stratified(labels, 100)
+    assert len(set(chosen.tolist())) == 100
+    assert np.abs(np.bincount(labels[chosen]) - [60, 30, 10]).max() <= 1
+    assert (chosen == stratified(labels, 100)).all()
+
+
+def test_few_points_are_all_kept() -> None:
+    assert stratified(np.array([2, 0, 1]), 100).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("num", [2, 5, 40])
+def test_few_and_equal_points_are_mapped_too(num: int) -> None:
+    assert np.isfinite(embed(np.random.default_rng(0).normal(size=(num, 4)))).all()
+    assert np.isfinite(embed(np.ones((num, 4), dtype=np.float32))).all()
+
+
+def test_badges_do_not_overlap() -> None:
+    crowded = np.array([[0.0, 0.0], [0.0, 0.0], [0.1, 0.0], [5.0, 5.0]])
+    placed = spread(crowded, 1.0)
+    gaps = np.linalg.norm(placed[:, None] - placed[None], axis=-1)[~np.eye(4, dtype=bool)]
+    assert gaps.min() >= 1.0
+    assert np.abs(placed[3] - crowded[3]).max() < 0.01
+
+
+def test_every_class_present_is_marked_with_its_index() -> None:
+    labels = np.repeat([0, 2, 3], 10)
+    logits = 8 * np.eye(4)[labels] + np.random.default_rng(0).normal(size=(30, 4))
+    axes = Figure().subplots()
+    draw_tsne(logits, labels, ["cat", "dog", "frog", "ship"], 2, "IIC", axes)
+    assert [text.get_text() for text in axes.texts] == ["0", "2", "3"]
+    assert axes.get_legend_handles_labels()[1] == ["0 cat", "1 dog", "2 frog", "3 ship"]
+    assert axes.get_title() == "IIC"
