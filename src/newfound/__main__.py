@@ -1,0 +1,5 @@
+"""`python -m newfound`."""
+
+from newfound.cli import main
+
+main()

@@ -1,0 +1,22 @@
+"""The verbs of `newfound`, one function each."""
+
+import typer
+
+from newfound.cli import demo, look, train, use
+
+app = typer.Typer(
+    name="newfound",
+    help="Find the classes nobody has named in a pile of unlabelled images.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo.demo)
+app.command()(look.data)
+app.command()(look.methods)
+app.command()(train.pretrain)
+app.command()(train.discover)
+app.command()(use.evaluate)
+app.command()(use.figures)
+app.command()(use.predict)

@@ -1,0 +1,60 @@
+"""What there is: data sets and methods."""
+
+import sys
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import newfound.experiment  # noqa: F401 (registers the methods)
+from newfound.core.config import Overrides, RunConfig, TrainConfig, meanings
+from newfound.core.registry import method_entry, method_names, recipe_for
+from newfound.data.benchmarks import describe_benchmarks
+
+
+def data() -> None:
+    """List the named benchmarks and what each needs."""
+    table = Table("name", "known", "novel", "needs", title="newfound discover METHOD --data NAME")
+    for row in describe_benchmarks():
+        table.add_row(row.name, str(row.known), str(row.novel), row.needs)
+    Console().print(table)
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(help="A method, to see its settings.")] = None,
+) -> None:
+    """List the methods, or the settings of one: defaults, meaning, published values."""
+    if name is not None:
+        Console().print(_settings(name))
+        return
+    table = Table("name", "what it is", title="newfound methods NAME lists the settings")
+    for known in method_names():
+        document = sys.modules[method_entry(known).method.__module__].__doc__ or ""
+        table.add_row(known, document.splitlines()[0])
+    Console().print(table)
+
+
+def _settings(name: str) -> Table:
+    entry, values = method_entry(name), recipe_for(name, "").flat()
+    groups = {"": meanings(entry.method.Config) | meanings(TrainConfig) | meanings(RunConfig)}
+    groups |= {f"{stage}.": meanings(TrainConfig) for stage in entry.method.pretraining}
+    table = Table(
+        "setting", "default", "meaning", "published", "ours", title=f"settings of {name}: key=value"
+    )
+    for prefix, group in groups.items():
+        for key, meaning in group.items():
+            full = prefix + key
+            published, ours = _by_value(entry.published, full), _by_value(entry.ours, full)
+            table.add_row(full, str(values[full]), meaning, published, ours)
+    return table
+
+
+def _by_value(given: Mapping[str, Overrides], key: str) -> str:
+    """The values that benchmarks give a setting, each with the benchmarks that give it."""
+    groups: dict[str, list[str]] = {}
+    for benchmark, values in given.items():
+        if key in values:
+            groups.setdefault(str(values[key]), []).append(benchmark)
+    return "\n".join(f"{value} ({', '.join(names)})" for value, names in groups.items())

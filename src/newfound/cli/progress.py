@@ -1,0 +1,70 @@
+"""Progress as it happens: a live bar on a terminal, plain lines elsewhere."""
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from newfound.engine.trainer import EpochRecord
+
+PLAIN_SECONDS = 5.0
+"""Plain lines come at most this often, and for the first and last epoch."""
+
+
+class EpochProgress:
+    """Shows epochs with losses, ACC where truth is known, images/s and the time left."""
+
+    def __init__(self, console: Console, label: str = "") -> None:
+        self.console, self.label = console, label
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[detail]}"),
+            console=console,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._acc = ""
+        self._printed = 0.0
+
+    def __enter__(self) -> "EpochProgress":
+        if self.console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.console.is_terminal:
+            self._bar.stop()
+
+    def say(self, line: str) -> None:
+        self.console.print(f"{self.label}{line}", highlight=False, markup=False)
+
+    def __call__(self, record: EpochRecord, scores: dict[str, float]) -> None:
+        if "task_aware.train.acc" in scores:
+            self._acc = f"task-aware train ACC {scores['task_aware.train.acc']:.1%}  "
+        terms = " ".join(f"{name} {value:.3f}" for name, value in record.losses.items())
+        acc = self._acc if record.stage == "discover" else ""
+        detail = f"{acc}{record.images_per_second:,.0f} images/s  {terms}"
+        if self.console.is_terminal:
+            self._advance(record, detail)
+        else:
+            self._print(record, detail)
+
+    def _advance(self, record: EpochRecord, detail: str) -> None:
+        if record.stage not in self._tasks:
+            self._tasks[record.stage] = self._bar.add_task(
+                f"{self.label}{record.stage}", total=record.epochs, detail=""
+            )
+        self._bar.update(self._tasks[record.stage], completed=record.epoch + 1, detail=detail)
+
+    def _print(self, record: EpochRecord, detail: str) -> None:
+        done = record.epoch + 1
+        due = time.monotonic() - self._printed >= PLAIN_SECONDS
+        if due or done in (1, record.epochs):
+            self._printed = time.monotonic()
+            left = (record.epochs - done) * record.seconds
+            self.say(f"{record.stage} {done}/{record.epochs}  {left:.0f} s left  {detail}")

@@ -1,0 +1,125 @@
+"""The verbs that train: pretrain and discover."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from newfound.cli.progress import EpochProgress
+from newfound.cli.stopping import duration, stopping
+from newfound.core.config import parse_overrides
+from newfound.core.registry import recipe_for
+from newfound.experiment import Folder, Run, Source, Stopped
+from newfound.experiment.finish import finish
+from newfound.report.tables import Row, results_table
+
+Method = Annotated[str, typer.Argument(help="A method; `newfound methods` lists them.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Argument(help="Settings as key=value, for example epochs=50 pretrain.epochs=20 alpha=0.1."),
+]
+Data = Annotated[str | None, typer.Option("--data", help="A named benchmark; `newfound data` lists them.")]
+DataDir = Annotated[str | None, typer.Option(help="Where the benchmark's official files are.")]
+Subset = Annotated[int | None, typer.Option(min=1, help="Keep this many images of each class.")]
+Labelled = Annotated[
+    str | None, typer.Option(help="Your labelled images: a folder for each class, or a CSV.")
+]
+Unlabelled = Annotated[str | None, typer.Option(help="Your unlabelled images: a folder, a CSV or a list.")]
+NumNovel = Annotated[int | None, typer.Option(help="How many new classes to find in your images.")]
+Size = Annotated[int | None, typer.Option(help="Side in pixels that your images are resized to.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Fail on the first file that cannot be decoded.")]
+Out = Annotated[Path, typer.Option(help="The run folder.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
+StopAfter = Annotated[
+    str | None, typer.Option(help="End at a checkpoint after this time, for example 9m; --resume goes on.")
+]
+
+
+def pretrain(
+    method: Method,
+    settings: Settings = None,
+    *,
+    data: Data = None,
+    data_dir: DataDir = None,
+    subset: Subset = None,
+    labelled: Labelled = None,
+    unlabelled: Unlabelled = None,
+    num_novel: NumNovel = None,
+    size: Size = None,
+    strict: Strict = False,
+    out: Out = Path("runs/pretrain"),
+    resume: Resume = False,
+    stop_after: StopAfter = None,
+) -> None:
+    """Train what a method starts from, and keep it for every run that needs the same."""
+    source = Source(data, data_dir, subset, labelled, unlabelled, num_novel, size, strict)
+    _run(method, settings, source, out, resume, stop_after, None, only_pretrain=True)
+
+
+def discover(
+    method: Method,
+    settings: Settings = None,
+    *,
+    data: Data = None,
+    data_dir: DataDir = None,
+    subset: Subset = None,
+    labelled: Labelled = None,
+    unlabelled: Unlabelled = None,
+    num_novel: NumNovel = None,
+    size: Size = None,
+    strict: Strict = False,
+    out: Out = Path("runs/discover"),
+    pretrained: Annotated[
+        Path | None, typer.Option(help="Start from this checkpoint: ours, or one of the UNO and IIC codes.")
+    ] = None,
+    resume: Resume = False,
+    stop_after: StopAfter = None,
+) -> None:
+    """Find the novel classes: pretrain if needed, discover, write results.json and assignments.csv."""
+    source = Source(data, data_dir, subset, labelled, unlabelled, num_novel, size, strict)
+    _run(method, settings, source, out, resume, stop_after, pretrained, only_pretrain=False)
+
+
+def _run(
+    method: str,
+    settings: list[str] | None,
+    source: Source,
+    out: Path,
+    resume: bool,
+    stop_after: str | None,
+    pretrained: Path | None,
+    *,
+    only_pretrain: bool,
+) -> None:
+    console = Console()
+    limit = duration(stop_after) if stop_after else None
+    recipe = recipe_for(method, source.name, parse_overrides(settings or []))
+    dataset = source.load()
+    console.print(dataset.note, highlight=False, markup=False)
+    for line in dataset.skipped:
+        console.print(f"left out: {line}", highlight=False, markup=False)
+    folder = Folder(out)
+    folder.open(source, recipe, resume)
+    with EpochProgress(console) as progress, stopping(limit, progress.say) as should_stop:
+        run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=should_stop)
+        try:
+            if only_pretrain:
+                run.pretrain(out.parent / "pretrained")
+                return
+            trained = run.discover(out.parent / "pretrained", pretrained)
+        except Stopped:
+            progress.say(f"stopped at a checkpoint in {out}; repeat the same call with --resume to go on")
+            raise typer.Exit(0 if limit is not None else 1) from None
+    show_results(console, finish(run, trained), out)
+
+
+def show_results(console: Console, results: dict[str, Any], out: Path) -> None:
+    """The table of one run, its warnings, and where its files are."""
+    if "task_aware" in results:
+        console.print(results_table([Row(results["method"], results)], title=results["benchmark"]))
+    sizes = ", ".join(map(str, results["cluster_sizes"]))
+    console.print(f"images in each novel class: {sizes}", highlight=False)
+    for warning in results["warnings"]:
+        console.print(f"warning: {warning}", highlight=False, markup=False)
+    console.print(f"written: {out}/results.json, {out}/assignments.csv", highlight=False, markup=False)

@@ -1,0 +1,46 @@
+"""Functions of images over whole sets, in evaluation mode."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from newfound.core.learner import Learner
+from newfound.data.augment import evaluation_view
+from newfound.data.images import ImageSet, Look, Split
+
+CHUNK = 1000
+Function = Callable[[Tensor], Tensor]
+
+
+class Viewer:
+    """Shows a learner images as evaluation wants them: no augmentation, no gradient, running statistics."""
+
+    def __init__(self, learner: Learner, look: Look, device: torch.device, precision: torch.dtype) -> None:
+        self.learner, self.look, self.device, self.precision = learner, look, device, precision
+
+    @torch.no_grad()
+    def over(self, images: ImageSet, function: Function, axis: int = 0) -> Tensor:
+        """`function` of every image, joined along `axis`, in float32."""
+        was_training = self.learner.training
+        self.learner.eval()
+        out, look = [], self.look
+        for rows in torch.split(torch.arange(len(images), device=self.device), CHUNK):
+            view = evaluation_view(images.take(rows), look.size, look.kind, look.mean, look.std)
+            with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
+                out.append(function(view).float())
+        self.learner.train(was_training)
+        return torch.cat(out, dim=axis)
+
+
+class TrainingBank:
+    """The whole training set as a learner may look at it between epochs (the `Bank` of its contract)."""
+
+    def __init__(self, viewer: Viewer, split: Split) -> None:
+        self.viewer, self.split, self.labels = viewer, split, split.labels
+
+    def labelled(self, function: Function) -> Tensor:
+        return self.viewer.over(self.split.labelled, function)
+
+    def unlabelled(self, function: Function) -> Tensor:
+        return self.viewer.over(self.split.unlabelled, function)

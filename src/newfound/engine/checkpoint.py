@@ -1,0 +1,90 @@
+"""Checkpoints: one safetensors file with its state as JSON in the header, so one rename replaces both."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from newfound.core.errors import CheckpointError
+from newfound.engine.files import atomic
+
+WEIGHT, MOMENTUM = "weight.", "momentum."
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A learner's weights, its optimiser's momentum and a JSON state."""
+
+    weights: dict[str, Tensor]
+    momentum: dict[str, Tensor]
+    state: dict[str, Any]
+
+    def save(self, path: Path) -> None:
+        """Write the file atomically."""
+        tensors = {WEIGHT + key: value for key, value in self.weights.items()}
+        tensors |= {MOMENTUM + key: value for key, value in self.momentum.items()}
+        tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+        with atomic(path) as temporary:
+            temporary.write_bytes(save(tensors, metadata={"state": json.dumps(self.state)}))
+
+    @classmethod
+    def load(cls, path: Path) -> "Checkpoint":
+        """Read a file that `save` wrote."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a mapping)
+            state = json.loads(metadata["state"])
+        except FileNotFoundError:
+            raise CheckpointError(f"a checkpoint must be at {path}; found none; check the path") from None
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise CheckpointError(
+                f"{path} must be a checkpoint of newfound; got a file that does not read as one ({error}); "
+                "take another copy or train again"
+            ) from None
+        return cls(_part(tensors, WEIGHT), _part(tensors, MOMENTUM), state)
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+
+
+def load_strictly(module: nn.Module, weights: Mapping[str, Tensor], where: Path) -> None:
+    """Load weights that must fit exactly; the one error lists every key that does not."""
+    own = module.state_dict()
+    problems = [f"missing {key}" for key in own if key not in weights]
+    problems += [f"unexpected {key}" for key in weights if key not in own]
+    problems += [
+        f"{key} is {tuple(weights[key].shape)}, must be {tuple(own[key].shape)}"
+        for key in own
+        if key in weights and weights[key].shape != own[key].shape
+    ]
+    if problems:
+        raise CheckpointError(
+            f"{where} must hold the weights of this method, encoder and task; got: {'; '.join(problems)}; "
+            "use the settings it was trained with"
+        )
+    module.load_state_dict(dict(weights))
+
+
+def momentum_of(module: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The momentum of each parameter that has one, by the parameter's name."""
+    states = ((name, optimiser.state.get(p, {})) for name, p in module.named_parameters())
+    return {
+        name: state["momentum_buffer"] for name, state in states if state.get("momentum_buffer") is not None
+    }
+
+
+def restore_momentum(
+    module: nn.Module, optimiser: torch.optim.Optimizer, momentum: Mapping[str, Tensor]
+) -> None:
+    """Put back what `momentum_of` read."""
+    for name, parameter in module.named_parameters():
+        if name in momentum:
+            optimiser.state[parameter]["momentum_buffer"] = momentum[name].to(parameter, copy=True)

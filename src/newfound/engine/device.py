@@ -1,0 +1,58 @@
+"""Which device and which precision a run really uses."""
+
+from typing import cast
+
+import torch
+
+from newfound.core.errors import UsageError
+from newfound.engine.step import Mode
+
+LONG_RUN_STEPS = 2000
+"""Runs of fewer steps end before a compilation would have paid."""
+
+
+def resolve_device(wanted: str) -> torch.device:
+    """`auto` takes a GPU when there is one."""
+    if wanted == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise UsageError(f"device must be auto, cpu or cuda[:N]; got {wanted!r}; try device=auto") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UsageError(
+            f"device {wanted!r} must exist; this machine has {torch.cuda.device_count()} GPUs "
+            "that torch can use; try device=cpu"
+        )
+    return device
+
+
+def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:
+    """`auto`: float32 on a CPU, bf16 on a GPU that has it, fp16 on one that has not."""
+    if wanted == "auto":
+        if device.type == "cpu":
+            return torch.float32
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    if wanted == "fp16" and device.type == "cpu":
+        raise UsageError("precision fp16 needs a GPU; got device cpu; try precision=float32 or bf16")
+    return {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
+
+
+def hardware(device: torch.device) -> str:
+    """What the run ran on, in words."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU, {torch.get_num_threads()} threads"
+
+
+def resolve_mode(wanted: str, device: torch.device, precision: torch.dtype, steps: int) -> Mode:
+    """`auto`: a CUDA graph for a long run on a GPU, eager otherwise; fp16 scales its loss on the host."""
+    if wanted == "graph" and (device.type != "cuda" or precision == torch.float16):
+        raise UsageError(
+            f"mode graph needs a GPU and a precision other than fp16; got {device.type} and {precision}; "
+            "try mode=auto"
+        )
+    if wanted != "auto":
+        return cast(Mode, wanted)
+    long_on_gpu = device.type == "cuda" and steps >= LONG_RUN_STEPS and precision != torch.float16
+    return "graph" if long_on_gpu else "eager"

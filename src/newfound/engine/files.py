@@ -1,0 +1,40 @@
+"""Writing that never leaves half a file: to a temporary name, flushed, then renamed."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from newfound.core.errors import RunError
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; rename it when the block succeeds, remove it when it fails."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RunError(
+            f"{path} must be writable; got: {error.strerror or error}; what was there before is unharmed; "
+            "free some space or mend the permissions, then repeat the call with --resume"
+        ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file with `text`, atomically."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace the file with `value` as readable JSON, atomically."""
+    write_text(path, json.dumps(value, indent=2) + "\n")

@@ -1,0 +1,144 @@
+"""One training step: draw → batch → forward → loss → backward → update, eager, compiled or as a CUDA graph.
+
+The three modes compute the same thing; which of them runs is decided here and nowhere else.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from newfound.core.learner import Learner
+from newfound.core.records import Batch, Clock, Losses, total
+from newfound.data.loader import Draw, Loader
+
+Mode = Literal["eager", "compiled", "graph"]
+WARM_UP_STEPS = 3
+"""Real steps that run before a capture, so that the optimiser's state and all workspaces exist."""
+
+
+class Step:
+    """Calls with a draw train on it; `sums` holds the losses added up since the last `reset`."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        loader: Loader,
+        optimiser: torch.optim.Optimizer,
+        *,
+        precision: torch.dtype,
+        mode: Mode,
+        epochs: int,
+    ) -> None:
+        self.learner, self.loader, self.optimiser, self.mode = learner, loader, optimiser, mode
+        self.device = loader.device
+        self.precision = precision
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == torch.float16)
+        self.clock = Clock(torch.zeros((), device=self.device), epochs)
+        self.sums: Losses = {}
+        self._prepare: Callable[[Draw], Batch] = loader.batch
+        self._losses: Callable[[Batch], Losses] = self._forward
+        if mode != "eager":
+            self._prepare = torch.compile(loader.batch, dynamic=False)
+            self._losses = torch.compile(self._forward, dynamic=False)
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._static: Draw | None = None
+        self._calls = 0
+        self._compile_seconds = 0.0
+
+    def reset(self, epoch: int) -> None:
+        """Start the sums of `epoch` at zero."""
+        self.clock.epoch.fill_(epoch)
+        for value in self.sums.values():
+            value.zero_()
+
+    def __call__(self, draw: Draw) -> None:
+        self._calls += 1
+        if self.mode == "eager":
+            self._train(draw)
+        elif self._calls == 1:
+            self._first(draw)
+        elif self.mode == "compiled":
+            self._train(draw)
+        elif self._calls <= WARM_UP_STEPS:
+            with self._side_stream():
+                self._train(draw)
+        else:
+            self._replay(draw)
+
+    def _first(self, draw: Draw) -> None:
+        """The step that compiles, timed apart."""
+        start = time.perf_counter()
+        with self._side_stream():
+            self._train(draw)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self._compile_seconds = time.perf_counter() - start
+
+    def _replay(self, draw: Draw) -> None:
+        if self._graph is None:
+            self._capture(draw)
+        assert self._graph is not None
+        assert self._static is not None
+        for static, fresh in zip(vars(self._static).values(), vars(draw).values(), strict=True):
+            static.copy_(fresh)
+        self._graph.replay()
+
+    def take_compile_seconds(self) -> float:
+        """What compiling took since the last time this was asked."""
+        taken, self._compile_seconds = self._compile_seconds, 0.0
+        return taken
+
+    def _train(self, draw: Draw) -> None:
+        losses = self._losses(self._prepare(draw))
+        self.scaler.scale(total(losses)).backward()  # type: ignore[no-untyped-call]
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.learner.after_step()
+        for name, value in losses.items():
+            if name not in self.sums:
+                self.sums[name] = torch.zeros_like(value, dtype=torch.float32)
+            self.sums[name] += value.detach()
+
+    def _forward(self, batch: Batch) -> Losses:
+        with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
+            out = self.learner(batch, self.clock)
+        return self.learner.loss(out, batch, self.clock)
+
+    def _side_stream(self) -> AbstractContextManager[object]:
+        """Warm-up before a capture happens on a stream of its own, as CUDA graphs ask."""
+        if self.mode != "graph":
+            return nullcontext()
+        torch.cuda.synchronize(self.device)
+        return torch.cuda.stream(torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
+
+    def _capture(self, draw: Draw) -> None:
+        torch.cuda.synchronize(self.device)
+        self._static = Draw(*(value.clone() for value in vars(draw).values()))
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._train(self._static)
+
+
+def learner_optimiser(learner: Learner, momentum: float, weight_decay: float) -> torch.optim.SGD:
+    """SGD on every parameter; on a GPU its learning rate is a tensor, so that a captured step can follow it.
+
+    Frozen parameters never get a gradient, so they stay as they are.
+    """
+    parameters = list(learner.parameters())
+    on_gpu = parameters[0].is_cuda
+    lr: float | Tensor = torch.zeros((), device=parameters[0].device) if on_gpu else 0.0
+    return torch.optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, fused=on_gpu)
+
+
+def set_learning_rate(optimiser: torch.optim.Optimizer, lr: float) -> None:
+    """In place where the learning rate is a tensor."""
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(lr)
+        else:
+            group["lr"] = lr

@@ -1,0 +1,97 @@
+"""The training loop: a generator of epoch records, so that the caller evaluates, saves, reports or stops."""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from newfound.core.config import TrainConfig
+from newfound.core.errors import RunError
+from newfound.core.learner import Bank, Learner
+from newfound.core.seed import derive
+from newfound.data.loader import Loader
+from newfound.engine.schedule import learning_rate
+from newfound.engine.step import Mode, Step, learner_optimiser, set_learning_rate
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """What one epoch did; the losses add up to what was minimised."""
+
+    stage: str
+    epoch: int
+    epochs: int
+    lr: float
+    losses: dict[str, float]
+    head_losses: list[float]
+    seconds: float
+    images_per_second: float
+
+    @property
+    def best_head(self) -> int:
+        """The head of lowest loss: chosen without a label."""
+        return min(range(len(self.head_losses)), key=self.head_losses.__getitem__, default=0)
+
+
+class Trainer:
+    """Trains one learner on one loader."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        loader: Loader,
+        train: TrainConfig,
+        bank: Bank,
+        *,
+        precision: torch.dtype = torch.float32,
+        mode: Mode = "eager",
+    ) -> None:
+        self.learner, self.loader, self.train, self.bank = learner, loader, train, bank
+        self.optimiser = learner_optimiser(learner, train.momentum, train.weight_decay)
+        self.step = Step(learner, loader, self.optimiser, precision=precision, mode=mode, epochs=train.epochs)
+
+    def run(self, first_epoch: int = 0) -> Iterator[EpochRecord]:
+        """Train from `first_epoch` to the end, a record after each epoch."""
+        if first_epoch == 0:
+            torch.manual_seed(derive(self.loader.seed, self.loader.stage, "begin"))
+            self.learner.begin(self.bank)
+            self.learner.after_step()
+        for epoch in range(first_epoch, self.train.epochs):
+            yield self._epoch(epoch)
+
+    def _epoch(self, epoch: int) -> EpochRecord:
+        start = time.perf_counter()
+        lr = learning_rate(epoch, self.train)
+        set_learning_rate(self.optimiser, lr)
+        torch.manual_seed(derive(self.loader.seed, self.loader.stage, epoch, "learner"))
+        self.learner.train()
+        self.step.reset(epoch)
+        for draw in self.loader.draws(epoch):
+            self.step(draw)
+        sums = {name: value.cpu() for name, value in self.step.sums.items()}
+        losses = {name: value.mean().item() / self.loader.steps for name, value in sums.items()}
+        self._check(epoch, losses)
+        self.learner.after_epoch(self.bank)
+        heads = sum((value for value in sums.values() if value.ndim), torch.zeros(1))
+        seconds = time.perf_counter() - start
+        return EpochRecord(
+            stage=self.loader.stage,
+            epoch=epoch,
+            epochs=self.train.epochs,
+            lr=lr,
+            losses=losses,
+            head_losses=(heads / self.loader.steps).tolist(),
+            seconds=seconds,
+            images_per_second=self.loader.steps * self.loader.batch_size / seconds,
+        )
+
+    def _check(self, epoch: int, losses: dict[str, float]) -> None:
+        bad = [name for name, value in losses.items() if not math.isfinite(value)]
+        if bad:
+            raise RunError(
+                f"the loss must stay finite; got {', '.join(bad)} = {losses[bad[0]]} in epoch {epoch + 1} of "
+                f"{self.loader.stage}; the last good checkpoint is kept; start again with a lower lr or with "
+                "precision=float32"
+            )

@@ -1,0 +1,94 @@
+"""A run's folder: its names, what it was asked for, and that no other run is overwritten."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import newfound
+from newfound.core.config import Recipe
+from newfound.core.errors import RunError, UsageError
+from newfound.core.registry import recipe_for
+from newfound.engine.files import write_json
+from newfound.experiment.source import Source
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The files of one run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint.safetensors"
+
+    @property
+    def results(self) -> Path:
+        return self.path / "results.json"
+
+    @property
+    def assignments(self) -> Path:
+        return self.path / "assignments.csv"
+
+    @property
+    def figures(self) -> Path:
+        return self.path / "figures"
+
+    def open(self, source: Source, recipe: Recipe, resume: bool) -> None:
+        """Create the folder for a new run, or check that it holds the one to be resumed."""
+        wanted = {"method": recipe.method, "data": source.as_dict(), "settings": recipe.flat()}
+        if not self.config.exists():
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise RunError(
+                    f"the run folder {self.path} must be writable; got: {error.strerror}; "
+                    "choose another --out"
+                ) from None
+            write_json(self.config, {"newfound": newfound.__version__} | wanted)
+            return
+        if not resume:
+            raise UsageError(
+                f"{self.path} must be a new folder; it holds a run already; "
+                "continue that one with --resume, or choose another --out"
+            )
+        differing = _differences(self.read(), wanted)
+        if differing:
+            raise UsageError(
+                f"--resume must repeat the call that started {self.path}; got other values for "
+                f"{', '.join(differing)}; leave them as they were, or choose another --out"
+            )
+
+    def read(self) -> dict[str, Any]:
+        """What the run was asked for."""
+        try:
+            config: dict[str, Any] = json.loads(self.config.read_text(encoding="utf-8"))
+            return {key: config[key] for key in ("method", "data", "settings")}
+        except FileNotFoundError:
+            raise UsageError(
+                f"a run must be in {self.path}; found no config.json there; check the path"
+            ) from None
+        except (ValueError, KeyError, OSError) as error:
+            raise RunError(f"{self.config} must be the JSON that newfound wrote; got: {error}") from None
+
+    def recipe(self) -> Recipe:
+        """The run's settings, every one of them."""
+        config = self.read()
+        return recipe_for(config["method"], "", config["settings"])
+
+    def source(self) -> Source:
+        """The run's images."""
+        return Source(**self.read()["data"])
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Settings by their own names, method and data by theirs."""
+    flat_old, flat_new = (
+        {**config["settings"], **config["data"], "method": config["method"]} for config in (old, new)
+    )
+    return sorted(key for key in flat_old | flat_new if flat_old.get(key) != flat_new.get(key))

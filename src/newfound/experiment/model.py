@@ -1,0 +1,53 @@
+"""Learners built from settings alone, and the weights they start from."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from newfound.core.config import Recipe
+from newfound.core.learner import Learner, Method
+from newfound.core.records import Task
+from newfound.core.registry import method_entry, stage_class
+from newfound.core.seed import derive
+from newfound.data.images import Look
+from newfound.engine.checkpoint import Checkpoint
+from newfound.engine.official import load_official
+from newfound.nn.encoders import build_encoder, encoder_for
+
+
+def build_stage(stage: str, recipe: Recipe, task: Task, look: Look, device: torch.device) -> Learner:
+    """A pretraining stage, initialised from the run's seed alone."""
+    torch.manual_seed(derive(recipe.run.seed, stage, "initialise"))
+    learner = stage_class(stage)
+    return _placed(learner(build_encoder(encoder_name(recipe, look)), task, learner.Config()), device)
+
+
+def build_method(recipe: Recipe, task: Task, look: Look, device: torch.device) -> Method:
+    """The recipe's method, initialised from the run's seed alone."""
+    torch.manual_seed(derive(recipe.run.seed, "discover", "initialise"))
+    method = method_entry(recipe.method).method(
+        build_encoder(encoder_name(recipe, look)), task, recipe.config
+    )
+    _placed(method, device)
+    return method
+
+
+def encoder_name(recipe: Recipe, look: Look) -> str:
+    """The encoder that `encoder=auto` stands for."""
+    return encoder_for(look.kind, look.size) if recipe.run.encoder == "auto" else recipe.run.encoder
+
+
+def _placed(learner: Learner, device: torch.device) -> Learner:
+    layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
+    for parameter in learner.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=layout)
+    return learner.to(device)
+
+
+def load_pretrained(path: Path) -> tuple[dict[str, Tensor], list[str]]:
+    """Weights given by hand, ours or of the official UNO and IIC codes, and the keys left out."""
+    if path.suffix == ".safetensors":
+        return Checkpoint.load(path).weights, []
+    return load_official(path)

@@ -1,0 +1,43 @@
+"""What must be known to judge or repeat a number: commit, versions, hardware, memory."""
+
+import os
+import platform
+import resource
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+
+def commit() -> str:
+    """The commit of this source tree, `+changes` added when it has any; `unknown` outside a checkout.
+
+    NEWFOUND_COMMIT names it where the tree travels without its history.
+    """
+    if named := os.environ.get("NEWFOUND_COMMIT"):
+        return named
+    here = Path(__file__).parent
+    try:
+        head = _git(here, "rev-parse", "--short=12", "HEAD")
+        return head + ("+changes" if _git(here, "status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def versions() -> dict[str, str]:
+    """Of what decides the numbers."""
+    names = ("torch", "numpy", "scikit-learn", "scipy", "pillow")
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+def peak_memory(device: torch.device) -> float:
+    """GiB: of the GPU where there is one, else of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

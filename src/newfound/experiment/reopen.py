@@ -1,0 +1,64 @@
+"""Finished runs put to use: evaluated again, drawn, or asked about new images."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from newfound.core.errors import CheckpointError, UsageError
+from newfound.core.learner import Method
+from newfound.core.records import Task
+from newfound.data.images import Look
+from newfound.data.own import load_pile
+from newfound.engine.bank import Viewer
+from newfound.engine.checkpoint import Checkpoint, load_strictly
+from newfound.engine.device import resolve_device, resolve_precision
+from newfound.engine.evaluator import Evaluator
+from newfound.experiment.finish import cluster_names, write_assignments
+from newfound.experiment.folder import Folder
+from newfound.experiment.model import build_method
+from newfound.experiment.run import best_head
+
+
+def load_method(folder: Folder) -> tuple[Method, Viewer, Checkpoint]:
+    """The method of a run from its folder alone, without the images it was trained on."""
+    recipe, checkpoint = folder.recipe(), Checkpoint.load(folder.checkpoint)
+    state = checkpoint.state
+    if state["stage"] != "discover":
+        raise CheckpointError(
+            f"{folder.path} must hold a run that reached discovery; got one still in {state['stage']}; "
+            "finish it with --resume"
+        )
+    device = resolve_device("auto")
+    look = Look(**state["look"])
+    method = build_method(recipe, Task(**state["task"]), look, device)
+    load_strictly(method, checkpoint.weights, folder.checkpoint)
+    return method, Viewer(method, look, device, resolve_precision("auto", device)), checkpoint
+
+
+def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator, tuple[str, ...], int]:
+    """The evaluator of a run on its own benchmark, the names of all classes, and the head of lowest loss."""
+    source = folder.source()
+    dataset = (replace(source, data_dir=data_dir) if data_dir else source).load()
+    method, viewer, checkpoint = load_method(folder)
+    if dataset.truth is None:
+        raise UsageError(
+            f"an evaluation needs the true classes; {folder.path} ran on images whose classes nobody knows; "
+            "look at its assignments.csv instead"
+        )
+    data = dataset.to(viewer.device)
+    assert data.truth is not None
+    return (
+        Evaluator(method, viewer, data.split.unlabelled, data.truth),
+        data.class_names,
+        best_head(checkpoint.state["lines"]),
+    )
+
+
+def predict(folder: Folder, images: Path, out: Path, strict: bool) -> Sequence[str]:
+    """Write image, class (known or novel) and confidence for new images; returns the files left out."""
+    method, viewer, checkpoint = load_method(folder)
+    pile, skipped = load_pile(images, viewer.look.stored, strict)
+    scores = viewer.over(pile.to(viewer.device), method.scores, axis=1)[best_head(checkpoint.state["lines"])]
+    known = list(checkpoint.state["class_names"])[: method.task.num_known]
+    write_assignments(out, pile.names, scores, known + cluster_names(method.task.num_novel))
+    return skipped

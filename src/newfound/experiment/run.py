@@ -1,0 +1,219 @@
+"""A run: a chain of learners, each trained, saved and resumable."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from newfound.core.config import Recipe
+from newfound.core.learner import Learner, Method
+from newfound.core.registry import method_entry
+from newfound.data.images import Dataset, Split
+from newfound.data.loader import Loader
+from newfound.engine.bank import TrainingBank, Viewer
+from newfound.engine.checkpoint import Checkpoint, load_strictly, momentum_of, restore_momentum
+from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
+from newfound.engine.evaluator import Evaluator
+from newfound.engine.log import RunLog
+from newfound.engine.trainer import EpochRecord, Trainer
+from newfound.experiment.folder import Folder
+from newfound.experiment.model import build_method, build_stage, encoder_name, load_pretrained
+
+Scores = dict[str, float]
+Watch = Callable[[EpochRecord, Scores], None]
+Say = Callable[[str], None]
+
+
+class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop, and can go on)
+    """The run ended early at a checkpoint."""
+
+
+def best_head(lines: Sequence[dict[str, Any]]) -> int:
+    """The head of lowest loss in the last epoch of discovery: chosen without a label."""
+    discovery = [line for line in lines if line["stage"] == "discover"]
+    losses: list[float] = discovery[-1]["head_losses"] if discovery else [0.0]
+    return losses.index(min(losses))
+
+
+class Run:
+    """One run in one folder: trains stages, evaluates, saves, and goes on from where it was."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        dataset: Dataset,
+        recipe: Recipe,
+        *,
+        watch: Watch = lambda record, scores: None,
+        say: Say = lambda line: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.folder, self.recipe, self.watch, self.say, self.should_stop = (
+            folder,
+            recipe,
+            watch,
+            say,
+            should_stop,
+        )
+        self.device = resolve_device(recipe.run.device)
+        self.precision = resolve_precision(recipe.run.precision, self.device)
+        self.dataset = dataset.to(self.device)
+        self.log = RunLog(folder.path)
+        self.timing: dict[str, dict[str, float]] = {}
+        self.modes: dict[str, str] = {}
+        self.saved: Checkpoint | None = None
+        if folder.checkpoint.exists():
+            self.saved = Checkpoint.load(folder.checkpoint)
+            self.timing, self.modes = self.saved.state["timing"], self.saved.state["modes"]
+        self.log.restore(self.saved.state["lines"] if self.saved else [])
+
+    @property
+    def split(self) -> Split:
+        return self.dataset.split
+
+    @property
+    def best_head(self) -> int:
+        return best_head(self.log.lines)
+
+    def discover(self, cache: Path, pretrained: Path | None = None) -> Method:
+        """The whole chain: pretraining where it is needed, then the method."""
+        method = build_method(self.recipe, self.split.task, self.split.look, self.device)
+        if self.saved is None or self.saved.state["stage"] != "discover":
+            used = method.adopt(self._given(pretrained) if pretrained else self.pretrain(cache))
+            heads = sorted({key.split(".")[0] for key in used} - {"encoder"})
+            self.say(f"discover: starts from the pretrained encoder and {', '.join(heads) or 'no head'}")
+        self._train("discover", method)
+        return method
+
+    def pretrain(self, cache: Path) -> dict[str, Tensor]:
+        """The weights a method starts from: those in `cache` when they match, else trained and put there."""
+        weights: dict[str, Tensor] = {}
+        for stage in method_entry(self.recipe.method).method.pretraining:
+            path = cache / f"{self.pretrained_key(stage)}.safetensors"
+            if path.exists():
+                self.say(f"{stage}: reusing {path}")
+                weights = Checkpoint.load(path).weights
+                continue
+            learner = build_stage(stage, self.recipe, self.split.task, self.split.look, self.device)
+            if weights:
+                learner.adopt(weights)
+            self._train(stage, learner)
+            weights = {key: value.cpu() for key, value in learner.state_dict().items()}
+            Checkpoint(weights, {}, {"stage": stage}).save(path)
+        return weights
+
+    def pretrained_key(self, stage: str) -> str:
+        """What decides the weights of a pretraining stage, in one word."""
+        execution = replace(self.recipe.run, mode="auto", evaluate_every=0, checkpoint_seconds=0.0)
+        execution = replace(execution, encoder=encoder_name(self.recipe, self.split.look))
+        what = {
+            "images": self.split.labelled.fingerprint(),
+            "labels": self.split.labels.tolist(),
+            "train": asdict(self.recipe.train[stage]),
+            "run": asdict(replace(execution, device=self.device.type, precision="auto")),
+            "precision": str(self.precision),
+        }
+        return f"{stage}-{blake2b(json.dumps(what).encode(), digest_size=8).hexdigest()}"
+
+    def viewer(self, learner: Learner) -> Viewer:
+        return Viewer(learner, self.split.look, self.device, self.precision)
+
+    def evaluator(self, method: Method) -> Evaluator | None:
+        """None where nobody knows the truth."""
+        if self.dataset.truth is None:
+            return None
+        return Evaluator(method, self.viewer(method), self.split.unlabelled, self.dataset.truth)
+
+    def _given(self, path: Path) -> dict[str, Tensor]:
+        weights, unused = load_pretrained(path)
+        self.say(f"pretrained: {len(weights)} tensors from {path}; left out: {', '.join(unused) or 'none'}")
+        return weights
+
+    def _train(self, stage: str, learner: Learner) -> None:
+        """Train a stage to its end, from the checkpoint when that belongs to it."""
+        trainer = self._trainer(stage, learner)
+        evaluator = self.evaluator(learner) if isinstance(learner, Method) else None
+        saved_at = time.monotonic()
+        for record in trainer.run(self._restore(stage, trainer)):
+            self._account(stage, trainer, record)
+            done = record.epoch + 1 == record.epochs
+            stop = self.should_stop() and not done
+            scores = self._curve_point(evaluator, record) if evaluator else {}
+            self.log.epoch(record, scores)
+            self.watch(record, scores)
+            if done or stop or time.monotonic() - saved_at >= self.recipe.run.checkpoint_seconds:
+                self._save(stage, trainer, record.epoch + 1)
+                saved_at = time.monotonic()
+            if stop:
+                raise Stopped
+        if trainer.train.epochs == 0:
+            self._save(stage, trainer, 0)
+
+    def _trainer(self, stage: str, learner: Learner) -> Trainer:
+        train = self.recipe.train[stage]
+        loader = Loader(
+            self.split,
+            learner.views,
+            uses=learner.uses,
+            augmentation=train.augmentation,
+            batch_size=train.batch_size,
+            labelled_share=train.labelled_share,
+            seed=self.recipe.run.seed,
+            stage=stage,
+            device=self.device,
+        )
+        bank = TrainingBank(self.viewer(learner), self.split)
+        mode = resolve_mode(self.recipe.run.mode, self.device, self.precision, loader.steps * train.epochs)
+        self.modes[stage] = mode
+        if mode != "eager":
+            self.say(f"{stage}: compiling the training step, one to two minutes the first time")
+        return Trainer(learner, loader, train, bank, precision=self.precision, mode=mode)
+
+    def _restore(self, stage: str, trainer: Trainer) -> int:
+        """Continue `stage` from the checkpoint when it is one of this stage: the first epoch to train."""
+        if self.saved is None or self.saved.state["stage"] != stage:
+            return 0
+        load_strictly(trainer.learner, self.saved.weights, self.folder.checkpoint)
+        restore_momentum(trainer.learner, trainer.optimiser, self.saved.momentum)
+        if scaler := self.saved.state["scaler"]:
+            trainer.step.scaler.load_state_dict(scaler)
+        return int(self.saved.state["epoch"])
+
+    def _save(self, stage: str, trainer: Trainer, epoch: int) -> None:
+        learner, look = trainer.learner, self.split.look
+        state = {
+            "stage": stage,
+            "epoch": epoch,
+            "lines": self.log.lines,
+            "timing": self.timing,
+            "modes": self.modes,
+            "scaler": trainer.step.scaler.state_dict(),
+            "task": asdict(self.split.task),
+            "look": asdict(look),
+            "class_names": self.dataset.class_names,
+        }
+        self.saved = Checkpoint(learner.state_dict(), momentum_of(learner, trainer.optimiser), state)
+        self.saved.save(self.folder.checkpoint)
+
+    def _account(self, stage: str, trainer: Trainer, record: EpochRecord) -> None:
+        """Add an epoch to the stage's seconds, compilation apart."""
+        timing = self.timing.setdefault(stage, {"seconds": 0.0, "compile_seconds": 0.0})
+        compiling = trainer.step.take_compile_seconds()
+        timing["seconds"] += record.seconds - compiling
+        timing["compile_seconds"] += compiling
+
+    def _curve_point(self, evaluator: Evaluator, record: EpochRecord) -> Scores:
+        """The two headline numbers, in the epochs in which they are due."""
+        every = self.recipe.run.evaluate_every or max(record.epochs // 50, 1)
+        if (record.epoch + 1) % every and record.epoch + 1 != record.epochs:
+            return {}
+        report = evaluator(record.best_head)
+        return {
+            "task_aware.train.acc": report["task_aware"]["train"]["acc"]["mean"],
+            "task_agnostic.legacy.all": report["task_agnostic"]["legacy"]["all"]["mean"],
+        }

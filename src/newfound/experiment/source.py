@@ -1,0 +1,51 @@
+"""Where a run's images come from, in a form that its config.json can hold."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from newfound.core.errors import UsageError
+from newfound.data.benchmarks import load_benchmark
+from newfound.data.images import Dataset
+from newfound.data.own import load_own
+
+
+@dataclass(frozen=True)
+class Source:
+    """A named benchmark, or a person's own labelled and unlabelled images."""
+
+    benchmark: str | None = None
+    data_dir: str | None = None
+    subset: int | None = None
+    labelled: str | None = None
+    unlabelled: str | None = None
+    num_novel: int | None = None
+    size: int | None = None
+    strict: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the registry's published values and ours are looked up by."""
+        return self.benchmark or "own"
+
+    def load(self) -> Dataset:
+        """Read the images."""
+        if self.benchmark:
+            if self.labelled or self.unlabelled or self.num_novel:
+                raise UsageError(
+                    "give either --data NAME or --labelled, --unlabelled and --num-novel; got both; "
+                    "a benchmark knows its own classes"
+                )
+            return load_benchmark(self.benchmark, Path(self.data_dir) if self.data_dir else None, self.subset)
+        if not (self.labelled and self.unlabelled and self.num_novel is not None):
+            raise UsageError(
+                "a run needs images: --data NAME, or --labelled, --unlabelled and --num-novel together; "
+                "newfound data lists the names"
+            )
+        return load_own(
+            Path(self.labelled), Path(self.unlabelled), self.num_novel, self.size, self.strict, self.subset
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Only what was given."""
+        return {key: value for key, value in asdict(self).items() if value not in (None, False)}

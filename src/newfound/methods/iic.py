@@ -1,0 +1,135 @@
+"""IIC: inter-class and intra-class constraints (Li et al., CVPR 2023).
+
+    L = (L_CE + L_over) / 2 - alpha * L_inter + beta * L_intra                                     (Eq. 9)
+
+Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
+C = C_l + C_u classes, F over-clustering factor.
+
+The paper's ablation is a matter of settings: alpha=0 and intra=none switch a constraint off, and
+intra=mse is its Table 3.
+
+Deviation: encoder BatchNorm sees the crops of one size together; the published code encodes one at a time.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TrainConfig, setting
+from newfound.core.encoder import Encoder
+from newfound.core.learner import Method
+from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
+from newfound.core.registry import register
+from newfound.losses.consistency import view_mse
+from newfound.losses.divergence import mean_symmetric_kl, view_symmetric_kl
+from newfound.losses.swapped import swapped_cross_entropy
+from newfound.nn.heads import CosineHead, MultiHead
+from newfound.nn.joint import joint_logits
+from newfound.pseudo.unified import unified_targets
+
+_IMAGENET = {
+    "heads": 2,
+    "overcluster": 4,
+    "epochs": 60,
+    "batch_size": 512,
+    "labelled_share": "half",
+    "lr": 0.2,
+    "warmup": 5,
+    "pretrain.epochs": 100,
+    "pretrain.batch_size": 512,
+    "pretrain.warmup": 5,
+}
+
+
+@register(
+    "iic",
+    published={
+        "cifar10": {"overcluster": 10},
+        "cifar100-20": {"alpha": 0.02, "overcluster": 5},
+        "cifar100-50": {"overcluster": 3},
+        "imagenet-30": _IMAGENET,
+    },
+)
+class IIC(Method):
+    """UNO's objective, pushed apart between the two sets and pulled together between views."""
+
+    schedules = {
+        "pretrain": TrainConfig(),
+        "discover": TrainConfig(epochs=500, batch_size=512, lr=0.4, weight_decay=1.5e-4),
+    }
+
+    @dataclass(frozen=True)
+    class Config:
+        alpha: NonNegative = setting(0.05, "weight of the inter-class constraint; 0 switches it off")
+        beta: NonNegative = setting(0.01, "weight of the intra-class constraint")
+        intra: Literal["skld", "mse", "none"] = setting("skld", "divergence of the intra-class constraint")
+        intra_norm: Literal["code", "paper"] = setting(
+            "code", "code: divided by the number of classes as the authors' code does; paper: not"
+        )
+        tau: PositiveFloat = setting(0.1, "temperature of the softmax")
+        sinkhorn_eps: PositiveFloat = setting(0.05, "smoothness of the pseudo-labels")
+        heads: Positive = setting(4, "clustering heads, and as many over-clustering heads")
+        overcluster: Positive = setting(3, "over-clusters for each novel class")
+        hidden: Positive = setting(2048, "width of the projectors")
+        projection: Positive = setting(256, "dimensions that the projectors map to")
+        large_crops: Positive = setting(2, "full-size crops of each image")
+        small_crops: Count = setting(2, "small crops of each image")
+
+    def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
+        super().__init__(encoder, task, config)
+        self.h = CosineHead(encoder.dim, task.num_known)
+        width = (config.heads, config.hidden, config.projection)
+        self.g = MultiHead(encoder.dim, task.num_novel, *width)
+        self.o = MultiHead(encoder.dim, task.num_novel * config.overcluster, *width)
+
+    @property
+    def views(self) -> Views:
+        return Views(self.config.large_crops, self.config.small_crops)
+
+    def forward(self, batch: Batch, clock: Clock) -> Outputs:
+        z = self.encode(batch.views)
+        known = self.h(z)
+        return {"logits": joint_logits(known, self.g(z)), "over": joint_logits(known, self.o(z))}
+
+    def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
+        c = self.config
+        ce, over = (
+            swapped_cross_entropy(
+                logits, unified_targets(logits, batch, self.views, self.task, c.sinkhorn_eps), c.tau
+            )
+            for logits in (out["logits"], out["over"])
+        )
+        losses = {"ce": ce / 2, "over": over.mean() / 2}
+        if c.alpha:
+            losses["inter"] = -c.alpha * self.inter(out["logits"], batch.num_labelled)
+        if c.intra != "none":
+            losses["intra"] = c.beta * self.intra(out["logits"], batch.num_labelled)
+        return losses
+
+    def inter(self, logits: Tensor, N: int) -> Tensor:
+        """Eq. 4: symmetric KL over all pairs of a labelled and an unlabelled sample, in a crop and head."""
+        log_p = (logits / self.config.tau).log_softmax(-1)
+        return mean_symmetric_kl(log_p[..., :N, :], log_p[..., N:, :]).mean()
+
+    def intra(self, logits: Tensor, N: int) -> Tensor:
+        """Eq. 7: divergence over all pairs of crops, each set through its own head."""
+        C_l, C_u = self.task.num_known, self.task.num_novel
+        known = (logits[:, :1, :N, :C_l] / self.config.tau).log_softmax(-1)
+        novel = (logits[:, :, N:, C_l:] / self.config.tau).log_softmax(-1)
+        if self.config.intra == "mse":
+            return view_mse(known.exp()).mean() + view_mse(novel.exp()).mean()
+        l_known, l_novel = view_symmetric_kl(known).mean(), view_symmetric_kl(novel).mean()
+        if self.config.intra_norm == "code":
+            # Deviation: as the authors' code, not the paper, which does not divide by the number of classes.
+            l_known, l_novel = l_known / C_l, l_novel / C_u
+        return l_known + l_novel
+
+    def after_step(self) -> None:
+        for head in (self.h, self.g, self.o):
+            head.normalise_()
+
+    def scores(self, images: Tensor) -> Tensor:
+        z = self.encoder(images)[None]
+        logits = joint_logits(self.h(z), self.g(z))[0]
+        return logits.div(self.config.tau)

@@ -1,0 +1,63 @@
+"""k-means on the features of the pretrained network (card 3).
+
+    minimise  sum_j min_k || z_j - mu_k ||²   over the centres mu; the network is not trained further
+
+Shapes: n unlabelled samples, D features, C = C_l + C_u classes.
+
+The papers give k-means no task-agnostic number; here an image belongs to the nearest of the known classes'
+means and the novel centres.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from sklearn.cluster import KMeans
+from torch import Tensor
+
+from newfound.core.config import Positive, TrainConfig, setting
+from newfound.core.encoder import Encoder
+from newfound.core.learner import Bank, Method
+from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
+from newfound.core.registry import register
+
+
+@register("kmeans")
+class FeatureKMeans(Method):
+    """Centres of the novel images beside the means of the known classes."""
+
+    schedules = {"pretrain": TrainConfig(), "discover": TrainConfig(epochs=0)}
+
+    @dataclass(frozen=True)
+    class Config:
+        restarts: Positive = setting(20, "runs of k-means, of which the tightest counts")
+
+    centres: Tensor
+
+    def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
+        super().__init__(encoder, task, config)
+        self.requires_grad_(False)
+        self.register_buffer("centres", torch.zeros(task.num_classes, encoder.dim))
+
+    @property
+    def views(self) -> Views:
+        return Views()
+
+    def begin(self, bank: Bank) -> None:
+        novel = bank.unlabelled(self.encoder).cpu().numpy()
+        known = bank.labelled(self.encoder)
+        seed = int(torch.randint(2**31, ()).item())
+        model = KMeans(self.task.num_novel, n_init=self.config.restarts, random_state=seed).fit(novel)
+        means = [known[bank.labels == c].mean(0) for c in range(self.task.num_known)]
+        self.centres.copy_(
+            torch.cat([torch.stack(means), torch.from_numpy(model.cluster_centers_).to(known)])
+        )
+
+    def forward(self, batch: Batch, clock: Clock) -> Outputs:
+        return {"distances": torch.cdist(self.encode(batch.views).float(), self.centres) ** 2}
+
+    def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
+        novel = out["distances"][:, batch.num_labelled :, self.task.num_known :]
+        return {"inertia": novel.amin(-1).mean()}
+
+    def scores(self, images: Tensor) -> Tensor:
+        return -(torch.cdist(self.encoder(images).float(), self.centres) ** 2)[None]

@@ -1,0 +1,134 @@
+"""UNO: a unified objective for novel class discovery (Fini et al., ICCV 2021), v1 as published and v2.
+
+    v1:  L = L_CE + L_over          v2:  L = (L_CE + L_over) / 2
+
+Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
+C = C_l + C_u classes.
+
+v1 is what produced the paper's numbers: its softmax runs over the batch, not over the classes, which the
+authors later called an oversight that worked; softmax_axis=class gives the text's version.
+
+Deviation: encoder BatchNorm sees the crops of one size together; the published code encodes one at a time.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from newfound.core.config import Count, Positive, PositiveFloat, TrainConfig, setting
+from newfound.core.encoder import Encoder
+from newfound.core.learner import Method
+from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
+from newfound.core.registry import register
+from newfound.losses.swapped import swapped_cross_entropy
+from newfound.nn.heads import CosineHead, MultiHead
+from newfound.nn.joint import joint_logits
+from newfound.pseudo.unified import unified_targets
+
+_V1 = {
+    "softmax_axis": "batch",
+    "normalise_features": True,
+    "combine": "sum",
+    "overcluster": 3,
+    "small_crops": 0,
+    "epochs": 200,
+    "batch_size": 256,
+    "lr": 0.1,
+    "weight_decay": 1e-4,
+    "augmentation": "v1",
+    "pretrain.augmentation": "v1",
+}
+_IMAGENET = {
+    "epochs": 60,
+    "batch_size": 512,
+    "labelled_share": "half",
+    "warmup": 5,
+    "pretrain.epochs": 100,
+    "pretrain.batch_size": 512,
+    "pretrain.warmup": 5,
+}
+
+
+@register(
+    "uno-v1",
+    preset=_V1,
+    published={
+        **{name: {} for name in ("cifar10", "cifar100-20", "cifar100-50")},
+        "imagenet-30": _IMAGENET | {"heads": 3, "lr": 0.02},
+    },
+)
+@register(
+    "uno-v2",
+    published={
+        "cifar10": {"overcluster": 10},
+        "cifar100-20": {"overcluster": 5},
+        "cifar100-50": {"overcluster": 3},
+        "imagenet-30": _IMAGENET | {"overcluster": 4, "lr": 0.2},
+    },
+)
+class UNO(Method):
+    """Labels and pseudo-labels as one target, each view's predicted from the others."""
+
+    schedules = {
+        "pretrain": TrainConfig(),
+        "discover": TrainConfig(epochs=500, batch_size=512, lr=0.4, weight_decay=1.5e-4),
+    }
+
+    @dataclass(frozen=True)
+    class Config:
+        tau: PositiveFloat = setting(0.1, "temperature of the softmax")
+        sinkhorn_eps: PositiveFloat = setting(0.05, "smoothness of the pseudo-labels")
+        heads: Positive = setting(4, "clustering heads, and as many over-clustering heads")
+        overcluster: Positive = setting(3, "over-clusters for each novel class")
+        hidden: Positive = setting(2048, "width of the projectors")
+        projection: Positive = setting(256, "dimensions that the projectors map to")
+        large_crops: Positive = setting(2, "full-size crops of each image")
+        small_crops: Count = setting(2, "small crops of each image")
+        softmax_axis: Literal["class", "batch"] = setting("class", "what the softmax of the loss runs over")
+        normalise_features: bool = setting(False, "whether the projectors see normalised features")
+        combine: Literal["mean", "sum"] = setting("mean", "clustering and over-clustering loss together")
+
+    def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
+        super().__init__(encoder, task, config)
+        self.h = CosineHead(encoder.dim, task.num_known)
+        width = (config.heads, config.hidden, config.projection)
+        self.g = MultiHead(encoder.dim, task.num_novel, *width)
+        self.o = MultiHead(encoder.dim, task.num_novel * config.overcluster, *width)
+
+    @property
+    def views(self) -> Views:
+        return Views(self.config.large_crops, self.config.small_crops)
+
+    def forward(self, batch: Batch, clock: Clock) -> Outputs:
+        z = self.features(self.encode(batch.views))
+        known = self.h(z)
+        return {"logits": joint_logits(known, self.g(z)), "over": joint_logits(known, self.o(z))}
+
+    def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
+        c = self.config
+        scale = 0.5 if c.combine == "mean" else 1.0
+        ce, over = (
+            scale
+            * swapped_cross_entropy(
+                logits,
+                unified_targets(logits, batch, self.views, self.task, c.sinkhorn_eps),
+                c.tau,
+                c.softmax_axis,
+            )
+            for logits in (out["logits"], out["over"])
+        )
+        return {"ce": ce, "over": over.mean()}
+
+    def features(self, z: Tensor) -> Tensor:
+        return F.normalize(z.float(), dim=-1) if self.config.normalise_features else z
+
+    def after_step(self) -> None:
+        for head in (self.h, self.g, self.o):
+            head.normalise_()
+
+    def scores(self, images: Tensor) -> Tensor:
+        z = self.features(self.encoder(images))[None]
+        logits = joint_logits(self.h(z), self.g(z))[0]
+        return logits.div(self.config.tau)

@@ -1,0 +1,130 @@
+"""What every registered method promises; a method is tested because it exists."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from newfound.core.config import override
+from newfound.core.learner import Learner
+from newfound.core.records import Batch, Clock, total
+from newfound.core.registry import method_entry, method_names, recipe_for
+from newfound.data.images import Dataset
+from newfound.data.loader import Loader
+from newfound.engine.checkpoint import load_strictly
+from newfound.experiment.model import build_method
+from tests.tiny import CPU, tiny_recipe, tiny_run
+
+METHODS = method_names()
+
+
+def learner_and_batch(name: str, dataset: Dataset) -> tuple[Learner, Batch, Clock]:
+    recipe, split = tiny_recipe(name), dataset.split
+    method = build_method(recipe, split.task, split.look, CPU)
+    loader = Loader(
+        split,
+        method.views,
+        uses=method.uses,
+        augmentation=recipe.train["discover"].augmentation,
+        batch_size=48,
+        labelled_share="proportional",
+        seed=0,
+        stage="discover",
+        device=CPU,
+    )
+    return method, loader.batch(next(loader.draws(0))), Clock(torch.zeros(()), 2)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_loss_is_finite_and_every_trainable_parameter_gets_a_gradient(name: str, digits: Dataset) -> None:
+    method, batch, clock = learner_and_batch(name, digits)
+    losses = method.loss(method(batch, clock), batch, clock)
+    assert all(torch.isfinite(value).all() for value in losses.values())
+    trainable = {key: p for key, p in method.named_parameters() if p.requires_grad}
+    if trainable:
+        total(losses).backward()  # type: ignore[no-untyped-call]
+    without = [key for key, p in trainable.items() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert not without
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_scores_cover_all_classes_for_every_head(name: str, digits: Dataset) -> None:
+    method = build_method(tiny_recipe(name), digits.split.task, digits.split.look, CPU).eval()
+    scores = method.scores(torch.rand(7, 3, 8, 8))
+    assert scores.shape[1:] == (7, digits.split.task.num_classes)
+    assert torch.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_logged_terms_add_up_to_what_is_minimised(name: str, digits: Dataset, tmp_path: Path) -> None:
+    method, batch, clock = learner_and_batch(name, digits)
+    losses = method.loss(method(batch, clock), batch, clock)
+    assert sum(value.mean().item() for value in losses.values()) == pytest.approx(
+        total(losses).item(), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_same_seed_same_bits_and_hidden_labels_change_none(
+    name: str, digits: Dataset, tmp_path: Path
+) -> None:
+    assert digits.truth is not None
+    shuffled = replace(
+        digits.truth, labels=digits.truth.labels.flip(0), test_labels=digits.truth.test_labels.flip(0)
+    )
+    recipe = tiny_recipe(name)
+    weights = [
+        tiny_run(tmp_path / str(i), recipe, replace(digits, truth=truth))
+        .discover(tmp_path / f"cache{i}")
+        .state_dict()
+        for i, truth in enumerate((digits.truth, shuffled, None))
+    ]
+    for other in weights[1:]:
+        assert all(torch.equal(value, other[key]) for key, value in weights[0].items())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_another_seed_gives_other_weights(name: str, digits: Dataset, tmp_path: Path) -> None:
+    first, second = (
+        tiny_run(tmp_path / str(seed), tiny_recipe(name, seed=seed), digits)
+        .discover(tmp_path / "cache")
+        .state_dict()
+        for seed in (0, 1)
+    )
+    assert any(not torch.equal(value, second[key]) for key, value in first.items())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_saved_weights_give_the_same_scores(name: str, digits: Dataset, tmp_path: Path) -> None:
+    run = tiny_run(tmp_path / "run", tiny_recipe(name), digits)
+    method = run.discover(tmp_path / "cache").eval()
+    assert run.saved is not None
+    again = build_method(tiny_recipe(name), digits.split.task, digits.split.look, CPU).eval()
+    load_strictly(again, run.saved.weights, Path("checkpoint"))
+    images = torch.rand(5, 3, 8, 8)
+    assert torch.equal(method.scores(images), again.scores(images))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_published_and_own_values_are_settings(name: str) -> None:
+    entry = method_entry(name)
+    for benchmark, values in {**entry.published, **entry.ours}.items():
+        recipe = recipe_for(name, benchmark)
+        flat = recipe.flat()
+        assert all(flat[key] == value for key, value in values.items())
+        assert override(recipe, {}) == recipe
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_settings_have_one_meaning(name: str) -> None:
+    from dataclasses import fields
+
+    from newfound.core.config import RunConfig, TrainConfig
+
+    names = [
+        field.name
+        for config in (method_entry(name).method.Config, TrainConfig, RunConfig)
+        for field in fields(config)
+    ]
+    assert len(names) == len(set(names))

@@ -1,0 +1,109 @@
+"""Checkpoints: round trip, strictness, and files that are never half written."""
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from newfound.core.errors import CheckpointError, RunError
+from newfound.engine.checkpoint import Checkpoint, load_strictly, momentum_of, restore_momentum
+from newfound.engine.files import write_json, write_text
+from newfound.engine.official import load_official
+
+
+def trained() -> tuple[nn.Linear, torch.optim.SGD]:
+    torch.manual_seed(0)
+    module = nn.Linear(3, 2)
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    module(torch.rand(4, 3)).sum().backward()
+    optimiser.step()
+    return module, optimiser
+
+
+def test_round_trip_is_exact(tmp_path: Path) -> None:
+    module, optimiser = trained()
+    state = {"epoch": 3, "lines": [{"loss": 0.1}]}
+    Checkpoint(module.state_dict(), momentum_of(module, optimiser), state).save(tmp_path / "c.safetensors")
+    loaded = Checkpoint.load(tmp_path / "c.safetensors")
+    other = nn.Linear(3, 2)
+    second = torch.optim.SGD(other.parameters(), lr=0.1, momentum=0.9)
+    load_strictly(other, loaded.weights, tmp_path)
+    restore_momentum(other, second, loaded.momentum)
+    assert loaded.state == state
+    assert torch.equal(other.weight, module.weight)
+    assert torch.equal(
+        second.state[other.weight]["momentum_buffer"], optimiser.state[module.weight]["momentum_buffer"]
+    )
+
+
+def test_strict_loading_lists_every_problem() -> None:
+    weights = {"weight": torch.zeros(5, 3), "extra": torch.zeros(1)}
+    with pytest.raises(
+        CheckpointError, match=r"missing bias.*unexpected extra.*weight is \(5, 3\), must be \(2, 3\)"
+    ):
+        load_strictly(nn.Linear(3, 2), weights, Path("c"))
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
+def test_damaged_file_is_one_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "c.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match="must be a checkpoint of newfound"):
+        Checkpoint.load(path)
+
+
+def test_missing_file_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="found none"):
+        Checkpoint.load(tmp_path / "c.safetensors")
+
+
+def test_full_disk_keeps_the_old_file_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "results.json"
+    write_json(path, {"old": 1})
+
+    def full(number: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(RunError, match=r"No space left on device.*unharmed"):
+        write_text(path, "new")
+    assert json.loads(path.read_text()) == {"old": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def official(tmp_path: Path, **extra: torch.Tensor) -> Path:
+    path = tmp_path / "pretrain.cp"
+    weights = {"encoder.conv1.weight": torch.ones(2, 2), "head_lab.prototypes.weight": torch.ones(5, 4)}
+    torch.save(weights | extra, path)
+    return path
+
+
+def test_official_checkpoint_is_renamed_and_reported(tmp_path: Path) -> None:
+    weights, unused = load_official(official(tmp_path, **{"head_unlab.prototypes.weight": torch.zeros(1)}))
+    assert set(weights) == {"encoder.conv1.weight", "h.prototypes"}
+    assert unused == ["head_unlab.prototypes.weight"]
+
+
+def test_official_checkpoint_without_the_head_is_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "other.cp"
+    torch.save({"encoder.conv1.weight": torch.ones(2)}, path)
+    with pytest.raises(CheckpointError, match=r"must hold encoder\.\* and head_lab"):
+        load_official(path)
+
+
+class Hostile:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        import os
+
+        return os.system, ("touch hacked",)
+
+
+def test_official_checkpoint_cannot_execute_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save({"encoder.x": Hostile()}, tmp_path / "bad.cp")
+    with pytest.raises(CheckpointError, match="without executing code"):
+        load_official(tmp_path / "bad.cp")
+    assert not (tmp_path / "hacked").exists()

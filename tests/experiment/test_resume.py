@@ -1,0 +1,120 @@
+"""A run that was killed at any moment and resumed ends with the same bits as one that was not."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from newfound.core.errors import RunError, UsageError
+from newfound.data.images import Dataset
+from newfound.engine.checkpoint import Checkpoint
+from newfound.engine.trainer import EpochRecord
+from newfound.experiment import Stopped
+from newfound.methods.iic import IIC
+from tests.tiny import tiny_recipe, tiny_run
+
+KILLS = 20
+CALL = [
+    *(sys.executable, "-m", "newfound", "discover", "iic", "--data", "digits", "--subset", "12", "--resume"),
+    *("epochs=14", "pretrain.epochs=14", "batch_size=48", "pretrain.batch_size=24", "warmup=1"),
+    *("pretrain.warmup=1", "hidden=32", "projection=16", "checkpoint_seconds=0", "device=cpu"),
+]
+
+
+def finish(out: Path) -> Checkpoint:
+    subprocess.run([*CALL, "--out", str(out)], check=True, capture_output=True, timeout=300)
+    return Checkpoint.load(out / "checkpoint.safetensors")
+
+
+def test_sigkill_at_random_moments(tmp_path: Path) -> None:
+    """Twenty kills, spread over one run's whole life; each time it is resumed and killed again."""
+    start = time.monotonic()
+    whole = finish(tmp_path / "a" / "whole")
+    lifetime = time.monotonic() - start
+    chance, out, kills, delays = random.Random(0), tmp_path / "b" / "killed", 0, []
+    while kills < KILLS:
+        process = subprocess.Popen(
+            [*CALL, "--out", str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        delay = chance.uniform(0.3, 1.0) * lifetime
+        delays.append(delay)
+        try:
+            process.wait(delay)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+            continue
+        # It got to the end before the kill: begin a new one, and kill that.
+        assert_equal(whole, Checkpoint.load(out / "checkpoint.safetensors"))
+        out = out.with_name(f"killed-{kills}")
+    assert_equal(whole, finish(out))
+
+
+def assert_equal(first: Checkpoint, second: Checkpoint) -> None:
+    assert second.state["stage"] == "discover"
+    assert first.state["epoch"] == second.state["epoch"]
+    assert all(torch.equal(value, second.weights[key]) for key, value in first.weights.items())
+    assert all(torch.equal(value, second.momentum[key]) for key, value in first.momentum.items())
+    lines = [
+        [{**line, "seconds": 0, "images_per_second": 0} for line in c.state["lines"]] for c in (first, second)
+    ]
+    assert lines[1] == lines[0][-len(lines[1]) :]
+
+
+@pytest.mark.parametrize("stage", ["pretrain", "discover"])
+def test_stop_and_resume_in_either_stage(stage: str, digits: Dataset, tmp_path: Path) -> None:
+    recipe = tiny_recipe("iic", epochs=3, **{"pretrain.epochs": 3})
+    whole = tiny_run(tmp_path / "whole", recipe, digits).discover(tmp_path / "cache-a")
+    stopped = tiny_run(tmp_path / "run", recipe, digits)
+    seen: list[EpochRecord] = []
+    stopped.watch = lambda record, scores: seen.append(record)
+    stopped.should_stop = lambda: seen[-1].stage == stage
+    with pytest.raises(Stopped):
+        stopped.discover(tmp_path / "cache-b")
+    assert stopped.saved is not None
+    assert (stopped.saved.state["stage"], stopped.saved.state["epoch"]) == (stage, 1)
+    resumed = tiny_run(tmp_path / "run", recipe, digits, resume=True).discover(tmp_path / "cache-b")
+    assert all(torch.equal(value, resumed.state_dict()[key]) for key, value in whole.state_dict().items())
+
+
+def test_half_written_checkpoint_does_no_harm(digits: Dataset, tmp_path: Path) -> None:
+    recipe = tiny_recipe("iic")
+    tiny_run(tmp_path / "run", recipe, digits).discover(tmp_path / "cache")
+    (tmp_path / "run" / ".checkpoint.safetensors.1.tmp").write_bytes(b"half")
+    tiny_run(tmp_path / "run", recipe, digits, resume=True).discover(tmp_path / "cache")
+
+
+def test_an_existing_run_is_not_overwritten(digits: Dataset, tmp_path: Path) -> None:
+    tiny_run(tmp_path / "run", tiny_recipe("iic"), digits)
+    with pytest.raises(UsageError, match="holds a run already"):
+        tiny_run(tmp_path / "run", tiny_recipe("iic"), digits)
+
+
+def test_resume_names_the_settings_that_differ(digits: Dataset, tmp_path: Path) -> None:
+    tiny_run(tmp_path / "run", tiny_recipe("iic"), digits)
+    with pytest.raises(UsageError, match="other values for alpha, epochs"):
+        tiny_run(tmp_path / "run", tiny_recipe("iic", alpha=0.5, epochs=9), digits, resume=True)
+
+
+def test_nan_stops_the_run_and_keeps_the_last_good_checkpoint(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tiny_run(tmp_path / "run", tiny_recipe("iic", epochs=3), digits)
+    original = IIC.loss
+
+    def spoiled(self, out, batch, clock):  # type: ignore[no-untyped-def]
+        losses = original(self, out, batch, clock)
+        return losses | {"ce": losses["ce"] * torch.where(clock.epoch == 1, torch.nan, 1.0)}
+
+    monkeypatch.setattr(IIC, "loss", spoiled)
+    with pytest.raises(RunError, match="must stay finite; got ce = nan in epoch 2 of discover"):
+        run.discover(tmp_path / "cache")
+    saved = Checkpoint.load(run.folder.checkpoint)
+    assert (saved.state["stage"], saved.state["epoch"]) == ("discover", 1)
+    assert all(torch.isfinite(value).all() for value in saved.weights.values())

@@ -1,0 +1,41 @@
+"""Runs in a moment, on a few digits."""
+
+from pathlib import Path
+
+import torch
+
+from newfound.core.config import Recipe
+from newfound.core.registry import recipe_for
+from newfound.data.images import Dataset
+from newfound.experiment import Folder, Run, Source
+
+CPU = torch.device("cpu")
+SUBSET = 24
+TINY = {
+    "epochs": 2,
+    "batch_size": 64,
+    "warmup": 0,
+    "pretrain.epochs": 2,
+    "pretrain.batch_size": 32,
+    "pretrain.warmup": 0,
+    "mode": "eager",
+    "device": "cpu",
+    "checkpoint_seconds": 0,
+}
+NARROW = {"hidden": 32, "projection": 16}
+
+
+def tiny_recipe(method: str, **overrides: object) -> Recipe:
+    """A method's recipe for digits, cut down to a second."""
+    known = recipe_for(method, "digits").flat()
+    narrow = {key: value for key, value in NARROW.items() if key in known}
+    if method == "kmeans":
+        narrow["epochs"] = 0
+    return recipe_for(method, "digits", TINY | narrow | overrides)
+
+
+def tiny_run(folder: Path, recipe: Recipe, dataset: Dataset, *, resume: bool = False) -> Run:
+    """A run in `folder` on the tiny digits."""
+    where = Folder(folder)
+    where.open(Source(benchmark="digits", subset=SUBSET), recipe, resume)
+    return Run(where, dataset, recipe)
