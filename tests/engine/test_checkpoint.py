@@ -39,6 +39,18 @@ def test_round_trip_is_exact(tmp_path: Path) -> None:
     )
 
 
+def test_momentum_comes_back_in_the_layout_of_its_parameter() -> None:
+    """A GPU's fused update refuses any other."""
+    module = nn.Conv2d(8, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimiser = torch.optim.SGD(module.parameters(), momentum=0.9)
+    saved = torch.rand(4, 8, 3, 3)
+    restore_momentum(module, optimiser, {"weight": saved})
+    buffer = optimiser.state[module.weight]["momentum_buffer"]
+    assert buffer.stride() == module.weight.stride() != saved.stride()
+    assert torch.equal(buffer, saved)
+    assert not buffer.requires_grad
+
+
 def test_strict_loading_lists_every_problem() -> None:
     weights = {"weight": torch.zeros(5, 3), "extra": torch.zeros(1)}
     with pytest.raises(

@@ -1,20 +1,42 @@
 """The command line: each verb parses, calls one function below, prints."""
 
 import sys
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    import typer
 
 
 def main() -> None:
-    """Run `newfound`; exit codes: 0, 1 for a failed run, 2 for bad usage."""
+    """Run `newfound`; exit codes: 0, 1 for a failed run, 2 for bad usage, 130 for one that Ctrl-C ended."""
+    import typer
+
     from newfound.cli.app import app
     from newfound.core.errors import NewfoundError
 
+    # The base of typer's own usage errors, which some versions take from click and others bring along.
+    bad_call = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
     try:
-        app()
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except NewfoundError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print(
-            "stopped at once; what the last checkpoint holds can be continued with --resume", file=sys.stderr
-        )
-        sys.exit(1)
+        code = _fail(str(error), error.exit_code)
+    except bad_call as error:
+        code = _fail(_sentence(error), 2)
+    except OSError as error:
+        where = error.filename or "a file"
+        code = _fail(f"{where} must be readable and writable; got: {error.strerror or error}", 1)
+    except typer.Abort:
+        code = 130
+    sys.exit(code)
+
+
+def _sentence(error: "typer.BadParameter") -> str:
+    """What typer says, in the form of our own errors."""
+    said = error.format_message().rstrip(".")
+    command = error.ctx.command_path if error.ctx else "newfound"
+    return f"{said[0].lower()}{said[1:]}; {command} --help lists what it takes"
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return code

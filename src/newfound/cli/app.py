@@ -2,12 +2,11 @@
 
 import typer
 
-from newfound.cli import demo, look, train, use
+from newfound.cli import demo, look, reproduce, train, use
 
 app = typer.Typer(
     name="newfound",
     help="Find the classes nobody has named in a pile of unlabelled images.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -17,6 +16,7 @@ app.command()(look.data)
 app.command()(look.methods)
 app.command()(train.pretrain)
 app.command()(train.discover)
+app.command()(reproduce.reproduce)
 app.command()(use.evaluate)
 app.command()(use.figures)
 app.command()(use.predict)

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 import newfound.experiment  # noqa: F401 (registers the methods)
+from newfound.cli.output import output
 from newfound.core.config import Overrides, RunConfig, TrainConfig, meanings
 from newfound.core.registry import method_entry, method_names, recipe_for
 from newfound.data.benchmarks import describe_benchmarks
@@ -19,7 +19,7 @@ def data() -> None:
     table = Table("name", "known", "novel", "needs", title="newfound discover METHOD --data NAME")
     for row in describe_benchmarks():
         table.add_row(row.name, str(row.known), str(row.novel), row.needs)
-    Console().print(table)
+    output().print(table)
 
 
 def methods(
@@ -27,13 +27,13 @@ def methods(
 ) -> None:
     """List the methods, or the settings of one: defaults, meaning, published values."""
     if name is not None:
-        Console().print(_settings(name))
+        output().print(_settings(name))
         return
     table = Table("name", "what it is", title="newfound methods NAME lists the settings")
     for known in method_names():
         document = sys.modules[method_entry(known).method.__module__].__doc__ or ""
         table.add_row(known, document.splitlines()[0])
-    Console().print(table)
+    output().print(table)
 
 
 def _settings(name: str) -> Table:
@@ -41,7 +41,9 @@ def _settings(name: str) -> Table:
     groups = {"": meanings(entry.method.Config) | meanings(TrainConfig) | meanings(RunConfig)}
     groups |= {f"{stage}.": meanings(TrainConfig) for stage in entry.method.pretraining}
     table = Table(
-        "setting", "default", "meaning", "published", "ours", title=f"settings of {name}: key=value"
+        Column("setting", no_wrap=True),
+        *("default", "meaning", "published", "ours"),
+        title=f"settings of {name}: key=value",
     )
     for prefix, group in groups.items():
         for key, meaning in group.items():

@@ -41,7 +41,7 @@ class EpochProgress:
             self._bar.stop()
 
     def say(self, line: str) -> None:
-        self.console.print(f"{self.label}{line}", highlight=False, markup=False)
+        self.console.print(f"{self.label}{line}")
 
     def __call__(self, record: EpochRecord, scores: dict[str, float]) -> None:
         if "task_aware.train.acc" in scores:

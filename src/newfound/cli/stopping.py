@@ -3,13 +3,13 @@
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
+from types import FrameType, TracebackType
 
-from newfound.core.errors import UsageError
+from newfound.core.errors import RunError, UsageError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
+Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 def duration(text: str) -> float:
@@ -20,21 +20,33 @@ def duration(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-@contextmanager
-def stopping(after: float | None, say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether to stop at the end of this epoch; a second Ctrl-C stops at once."""
-    end = None if after is None else time.monotonic() + after
-    interrupted = False
+class Stopping:
+    """Says whether to stop at the end of this epoch; the second Ctrl-C within the block stops at once."""
 
-    def on_interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupted
-        if interrupted:
+    def __init__(self, after: float | None, say: Callable[[str], None]) -> None:
+        self.say, self.interrupted = say, False
+        self._end = None if after is None else time.monotonic() + after
+        self._before: Handler = signal.SIG_DFL
+
+    def __call__(self) -> bool:
+        return self.interrupted or (self._end is not None and time.monotonic() >= self._end)
+
+    def __enter__(self) -> "Stopping":
+        self._before = signal.signal(signal.SIGINT, self._on_interrupt)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.signal(signal.SIGINT, self._before)
+        if isinstance(error, KeyboardInterrupt):
+            raise RunError(
+                "Ctrl-C came twice and stopped the run at once; what its last checkpoint holds is safe; "
+                "repeat the same call with --resume to go on"
+            ) from None
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self.interrupted:
             raise KeyboardInterrupt
-        interrupted = True
-        say("Ctrl-C: stopping at the end of this epoch; once more stops at once, at the last checkpoint")
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield lambda: interrupted or (end is not None and time.monotonic() >= end)
-    finally:
-        signal.signal(signal.SIGINT, before)
+        self.interrupted = True
+        self.say("Ctrl-C: stopping at the end of this epoch; once more stops at once, at the last checkpoint")

@@ -6,11 +6,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from newfound.cli.output import output
 from newfound.cli.progress import EpochProgress
-from newfound.cli.stopping import duration, stopping
-from newfound.core.config import parse_overrides
+from newfound.cli.stopping import Stopping, duration
+from newfound.core.config import Overrides, parse_overrides
 from newfound.core.registry import recipe_for
 from newfound.experiment import Folder, Run, Source, Stopped
+from newfound.experiment.check import check_run
 from newfound.experiment.finish import finish
 from newfound.report.tables import Row, results_table
 
@@ -29,7 +31,7 @@ Unlabelled = Annotated[str | None, typer.Option(help="Your unlabelled images: a 
 NumNovel = Annotated[int | None, typer.Option(help="How many new classes to find in your images.")]
 Size = Annotated[int | None, typer.Option(help="Side in pixels that your images are resized to.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail on the first file that cannot be decoded.")]
-Out = Annotated[Path, typer.Option(help="The run folder.")]
+Out = Annotated[Path | None, typer.Option(help="The run folder; by default runs/DATA-METHOD.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
 StopAfter = Annotated[
     str | None, typer.Option(help="End at a checkpoint after this time, for example 9m; --resume goes on.")
@@ -48,13 +50,15 @@ def pretrain(
     num_novel: NumNovel = None,
     size: Size = None,
     strict: Strict = False,
-    out: Out = Path("runs/pretrain"),
+    out: Out = None,
     resume: Resume = False,
     stop_after: StopAfter = None,
 ) -> None:
     """Train what a method starts from, and keep it for every run that needs the same."""
     source = Source(data, data_dir, subset, labelled, unlabelled, num_novel, size, strict)
-    _run(method, settings, source, out, resume, stop_after, None, only_pretrain=True)
+    overrides = parse_overrides(settings or [])
+    where = out or Path("runs") / f"pretrain-{source.name}-{method}"
+    run_chain(method, overrides, source, where, resume, stop_after, only_pretrain=True)
 
 
 def discover(
@@ -69,7 +73,7 @@ def discover(
     num_novel: NumNovel = None,
     size: Size = None,
     strict: Strict = False,
-    out: Out = Path("runs/discover"),
+    out: Out = None,
     pretrained: Annotated[
         Path | None, typer.Option(help="Start from this checkpoint: ours, or one of the UNO and IIC codes.")
     ] = None,
@@ -78,48 +82,56 @@ def discover(
 ) -> None:
     """Find the novel classes: pretrain if needed, discover, write results.json and assignments.csv."""
     source = Source(data, data_dir, subset, labelled, unlabelled, num_novel, size, strict)
-    _run(method, settings, source, out, resume, stop_after, pretrained, only_pretrain=False)
+    overrides = parse_overrides(settings or [])
+    if pretrained is not None:
+        overrides["pretrained"] = str(pretrained)
+    where = out or Path("runs") / f"{source.name}-{method}"
+    run_chain(method, overrides, source, where, resume, stop_after)
 
 
-def _run(
+def run_chain(
     method: str,
-    settings: list[str] | None,
+    overrides: Overrides,
     source: Source,
     out: Path,
     resume: bool,
     stop_after: str | None,
-    pretrained: Path | None,
     *,
-    only_pretrain: bool,
+    only_pretrain: bool = False,
 ) -> None:
-    console = Console()
-    limit = duration(stop_after) if stop_after else None
-    recipe = recipe_for(method, source.name, parse_overrides(settings or []))
+    """Check everything that can be known, then train, resumably, and show the results."""
+    console, folder, cache = output(), Folder(out), out.parent / "pretrained"
+    limit = None if stop_after is None else duration(stop_after)
+    recipe = recipe_for(method, source.name, overrides)
+    folder.check(source, recipe, resume)
     dataset = source.load()
-    console.print(dataset.note, highlight=False, markup=False)
+    check_run(recipe, dataset.split)
+    console.print(dataset.note)
     for line in dataset.skipped:
-        console.print(f"left out: {line}", highlight=False, markup=False)
-    folder = Folder(out)
+        console.print(f"left out: {line}")
     folder.open(source, recipe, resume)
-    with EpochProgress(console) as progress, stopping(limit, progress.say) as should_stop:
-        run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=should_stop)
+    with EpochProgress(console) as progress, Stopping(limit, progress.say) as stopping:
+        run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
         try:
             if only_pretrain:
-                run.pretrain(out.parent / "pretrained")
+                run.pretrain(cache)
+                progress.say(f"pretrained: weights are in {cache}; every run beside {out} finds them there")
                 return
-            trained = run.discover(out.parent / "pretrained", pretrained)
+            trained = run.discover(cache)
         except Stopped:
             progress.say(f"stopped at a checkpoint in {out}; repeat the same call with --resume to go on")
-            raise typer.Exit(0 if limit is not None else 1) from None
+            raise typer.Exit(1 if stopping.interrupted else 0) from None
     show_results(console, finish(run, trained), out)
 
 
 def show_results(console: Console, results: dict[str, Any], out: Path) -> None:
     """The table of one run, its warnings, and where its files are."""
     if "task_aware" in results:
-        console.print(results_table([Row(results["method"], results)], title=results["benchmark"]))
+        seconds = sum(stage["seconds"] for stage in results["timing"].values())
+        row = Row(results["method"], results, seconds)
+        console.print(results_table([row], title=f"{results['benchmark']}, one run"))
     sizes = ", ".join(map(str, results["cluster_sizes"]))
-    console.print(f"images in each novel class: {sizes}", highlight=False)
+    console.print(f"images in each novel class: {sizes}")
     for warning in results["warnings"]:
-        console.print(f"warning: {warning}", highlight=False, markup=False)
-    console.print(f"written: {out}/results.json, {out}/assignments.csv", highlight=False, markup=False)
+        console.print(f"warning: {warning}")
+    console.print(f"written: {out}/results.json, {out}/assignments.csv")

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from newfound.cli.output import output
 from newfound.core.errors import UsageError
 from newfound.experiment import Folder
 from newfound.experiment.reopen import evaluator_of
@@ -21,7 +21,7 @@ DataDir = Annotated[str | None, typer.Option(help="Where the benchmark's files a
 def evaluate(run: RunFolder, data_dir: DataDir = None) -> None:
     """Print every number of both protocols for a finished run."""
     evaluator, names, head = evaluator_of(Folder(run), data_dir)
-    console = Console()
+    console = output()
     for table in evaluation_tables(evaluator(head), names[evaluator.method.task.num_known :]):
         console.print(table)
 
@@ -36,9 +36,11 @@ def figures(
     data_dir: DataDir = None,
 ) -> None:
     """Draw the paper's figures: t-SNE of the joint logits and the confusion matrices, as PNG and PDF."""
-    runs = list(compare) if compare else [run] if run else []
-    if not runs:
-        raise UsageError("figures needs a run folder, or --compare RUN_A RUN_B; got neither")
+    if (run is None) == (compare is None):
+        raise UsageError(
+            f"figures needs a run folder, or --compare RUN_A RUN_B; got {'both' if run else 'neither'}"
+        )
+    runs = [run] if run else list(compare or ())
     target = out or (runs[-1] / "figures" if not compare else Path("figures"))
     for path in draw_figures([run_scores(folder, data_dir) for folder in runs], target):
         print(path)

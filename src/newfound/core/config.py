@@ -12,6 +12,7 @@ from newfound.core.errors import UsageError, unknown
 
 Count = Annotated[int, Ge(0)]
 Positive = Annotated[int, Ge(1)]
+TwoOrMore = Annotated[int, Ge(2)]
 NonNegative = Annotated[float, Ge(0)]
 PositiveFloat = Annotated[float, Gt(0)]
 Overrides = Mapping[str, Any]
@@ -51,6 +52,7 @@ class RunConfig:
     mode: Literal["auto", "eager", "compiled", "graph"] = setting(
         "auto", "how a step is executed; auto: a CUDA graph for long runs on a GPU, else eager"
     )
+    pretrained: str = setting("", "a checkpoint to start from instead of pretraining")
     evaluate_every: Count = setting(0, "epochs between evaluations when truth is known; 0: fifty in a run")
     checkpoint_seconds: NonNegative = setting(30.0, "at most one checkpoint in this many seconds")
 

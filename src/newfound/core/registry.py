@@ -23,9 +23,11 @@ class Entry:
     """Benchmark → the values the paper trains it with."""
     ours: Mapping[str, Overrides] = field(default_factory=dict)
     """Benchmark or kind of data → values we chose where no paper gives any."""
+    variations: Mapping[str, Overrides] = field(default_factory=dict)
+    """Name → what it changes: the rows of an ablation, a shorter schedule."""
 
     def values_for(self, benchmark: str) -> tuple[str, Overrides]:
-        """Whose values a benchmark is trained with, and the values; imagenet-30-a has those of imagenet-30."""
+        """Whose values a benchmark is trained with, and which; imagenet-30-a has those of imagenet-30."""
         for name in (benchmark, benchmark.rpartition("-")[0]):
             if name in self.published:
                 return "published", self.published[name]
@@ -44,11 +46,12 @@ def register(
     preset: Overrides | None = None,
     published: Mapping[str, Overrides] | None = None,
     ours: Mapping[str, Overrides] | None = None,
+    variations: Mapping[str, Overrides] | None = None,
 ) -> Callable[[M], M]:
     """Make a method known by `name`; several names may share a class through their presets."""
 
     def add(method: M) -> M:
-        _METHODS[name] = Entry(name, method, preset or {}, published or {}, ours or {})
+        _METHODS[name] = Entry(name, method, preset or {}, published or {}, ours or {}, variations or {})
         return method
 
     return add

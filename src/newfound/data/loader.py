@@ -82,8 +82,10 @@ class Loader:
 
     def _rows(self, available: int, wanted: int, random: torch.Generator) -> Tensor:
         """(steps, wanted) rows: shuffled passes over the set, one after the other."""
+        if not wanted:  # and no random number either: a stage must not depend on a set that it does not use
+            return torch.empty(self.steps, 0, dtype=torch.int64, device=self.device)
         needed = self.steps * wanted
-        passes = -(-needed // available) if needed else 1
+        passes = -(-needed // available)
         shuffled = [torch.randperm(available, generator=random, device=self.device) for _ in range(passes)]
         return torch.cat(shuffled)[:needed].view(self.steps, wanted)
 

@@ -84,7 +84,8 @@ def momentum_of(module: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str
 def restore_momentum(
     module: nn.Module, optimiser: torch.optim.Optimizer, momentum: Mapping[str, Tensor]
 ) -> None:
-    """Put back what `momentum_of` read."""
+    """Put back what `momentum_of` read, in the memory layout of the parameter, as the fused update asks."""
     for name, parameter in module.named_parameters():
         if name in momentum:
-            optimiser.state[parameter]["momentum_buffer"] = momentum[name].to(parameter, copy=True)
+            buffer = torch.empty_like(parameter, requires_grad=False).copy_(momentum[name])
+            optimiser.state[parameter]["momentum_buffer"] = buffer

@@ -1,5 +1,6 @@
 """Which device and which precision a run really uses."""
 
+import re
 from typing import cast
 
 import torch
@@ -15,10 +16,9 @@ def resolve_device(wanted: str) -> torch.device:
     """`auto` takes a GPU when there is one."""
     if wanted == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(wanted)
-    except RuntimeError:
-        raise UsageError(f"device must be auto, cpu or cuda[:N]; got {wanted!r}; try device=auto") from None
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", wanted):
+        raise UsageError(f"device must be auto, cpu or cuda[:N]; got {wanted!r}; try device=auto")
+    device = torch.device(wanted)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UsageError(
             f"device {wanted!r} must exist; this machine has {torch.cuda.device_count()} GPUs "

@@ -11,22 +11,30 @@ from newfound.core.errors import RunError
 
 
 @contextmanager
-def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it when the block succeeds, remove it when it fails."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the disk says into one clear error."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        yield
     except OSError as error:
         raise RunError(
             f"{path} must be writable; got: {error.strerror or error}; what was there before is unharmed; "
             "free some space or mend the permissions, then repeat the call with --resume"
         ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; rename it when the block succeeds, remove it when it fails."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with writing(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from newfound.engine.files import write_text
+from newfound.engine.files import write_text, writing
 from newfound.engine.trainer import EpochRecord
 
 
@@ -26,7 +26,7 @@ class RunLog:
         """Add a line for one epoch."""
         line = {key: value for key, value in asdict(record).items() if key != "epochs"} | {"scores": scores}
         self.lines.append(line)
-        with self.path.open("a", encoding="utf-8") as file:
+        with writing(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         if self._board is not None:
             for name, value in (record.losses | scores | {"lr": record.lr}).items():

@@ -21,8 +21,8 @@ def load_official(path: Path) -> tuple[dict[str, Tensor], list[str]]:
         raise CheckpointError(f"a checkpoint must be at {path}; found none; check the path") from None
     except Exception as error:  # a damaged pickle raises almost anything
         raise CheckpointError(
-            f"{path} must be a torch state dict that loads without executing code; got: "
-            f"{str(error).splitlines()[0]}; save the plain state dict"
+            f"{path} must be a torch state dict that loads without executing code; got a file that does not "
+            f"({type(error).__name__}); save the plain state dict again"
         ) from None
     found = content.get("state_dict", content) if isinstance(content, dict) else {}
     renamed, unused = {}, []

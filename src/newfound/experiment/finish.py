@@ -8,11 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
+from newfound.core.config import Overrides, Recipe
 from newfound.core.learner import Method
 from newfound.core.registry import method_entry, recipe_for
-from newfound.engine.device import hardware
 from newfound.engine.files import write_json, write_text
-from newfound.experiment.provenance import commit, peak_memory, versions
+from newfound.experiment.model import encoder_name
+from newfound.experiment.provenance import provenance
 from newfound.experiment.run import Run
 from newfound.metrics.report import warnings_for
 
@@ -42,24 +43,30 @@ def describe(run: Run) -> dict[str, Any]:
         "subset": source.subset,
         "seed": recipe.run.seed,
         "config": recipe.flat(),
-        "commit": commit(),
-        "versions": versions(),
-        "hardware": hardware(run.device),
+        **provenance(run.device),
         "execution": {"precision": str(run.precision).removeprefix("torch."), "mode": run.modes},
         "timing": run.timing,
-        "peak_memory_gib": round(peak_memory(run.device), 3),
         "best_head": run.best_head,
         "curves": curves(run.log.lines),
     }
 
 
 def recipe_name(run: Run) -> str:
-    """`published` where nothing differs from the paper's values, `newfound` from ours, `default`, or `custom`."""
-    recipe, benchmark = run.recipe, run.folder.source().name
-    entry, usual = method_entry(recipe.method), recipe_for(recipe.method, benchmark)
-    if (recipe.config, recipe.train) != (usual.config, usual.train):
-        return "custom"
-    return entry.values_for(benchmark)[0]
+    """Whose values the run has: `published`, `newfound` (ours), `default`, a variation, else `custom`."""
+    source, recipe = run.folder.source(), run.recipe
+    entry = method_entry(recipe.method)
+    named: dict[str, Overrides] = {entry.values_for(source.name)[0]: {}, **entry.variations}
+    for name, overrides in named.items():
+        if source.subset is None and _deciding(run, recipe_for(recipe.method, source.name, overrides)) == (
+            _deciding(run, recipe)
+        ):
+            return name
+    return "custom"
+
+
+def _deciding(run: Run, recipe: Recipe) -> tuple[Any, ...]:
+    """The settings that decide what a number means, not how it was computed."""
+    return recipe.config, recipe.train, encoder_name(recipe, run.split.look), recipe.run.pretrained
 
 
 def curves(lines: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -39,42 +39,46 @@ class Folder:
     def figures(self) -> Path:
         return self.path / "figures"
 
-    def open(self, source: Source, recipe: Recipe, resume: bool) -> None:
-        """Create the folder for a new run, or check that it holds the one to be resumed."""
-        wanted = {"method": recipe.method, "data": source.as_dict(), "settings": recipe.flat()}
+    def check(self, source: Source, recipe: Recipe, resume: bool) -> None:
+        """Refuse a folder that holds a run, unless it is the one to be resumed."""
         if not self.config.exists():
-            try:
-                self.path.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise RunError(
-                    f"the run folder {self.path} must be writable; got: {error.strerror}; "
-                    "choose another --out"
-                ) from None
-            write_json(self.config, {"newfound": newfound.__version__} | wanted)
             return
         if not resume:
             raise UsageError(
                 f"{self.path} must be a new folder; it holds a run already; "
                 "continue that one with --resume, or choose another --out"
             )
-        differing = _differences(self.read(), wanted)
+        differing = _differences(self.read(), _asked(source, recipe))
         if differing:
             raise UsageError(
                 f"--resume must repeat the call that started {self.path}; got other values for "
                 f"{', '.join(differing)}; leave them as they were, or choose another --out"
             )
 
+    def open(self, source: Source, recipe: Recipe, resume: bool) -> None:
+        """Create the folder for a new run, or check that it holds the one to be resumed."""
+        self.check(source, recipe, resume)
+        if self.config.exists():
+            return
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(
+                f"the run folder {self.path} must be writable; got: {error.strerror}; choose another --out"
+            ) from None
+        write_json(self.config, {"newfound": newfound.__version__} | _asked(source, recipe))
+
     def read(self) -> dict[str, Any]:
         """What the run was asked for."""
         try:
             config: dict[str, Any] = json.loads(self.config.read_text(encoding="utf-8"))
             return {key: config[key] for key in ("method", "data", "settings")}
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise UsageError(
                 f"a run must be in {self.path}; found no config.json there; check the path"
             ) from None
-        except (ValueError, KeyError, OSError) as error:
-            raise RunError(f"{self.config} must be the JSON that newfound wrote; got: {error}") from None
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise self._strange(error) from None
 
     def recipe(self) -> Recipe:
         """The run's settings, every one of them."""
@@ -83,7 +87,20 @@ class Folder:
 
     def source(self) -> Source:
         """The run's images."""
-        return Source(**self.read()["data"])
+        try:
+            return Source(**self.read()["data"])
+        except TypeError as error:
+            raise self._strange(error) from None
+
+    def _strange(self, error: Exception) -> RunError:
+        return RunError(
+            f"{self.config} must be the JSON that this version of newfound wrote; got: {error!r}; "
+            "choose another folder"
+        )
+
+
+def _asked(source: Source, recipe: Recipe) -> dict[str, Any]:
+    return {"method": recipe.method, "data": source.as_dict(), "settings": recipe.flat()}
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

@@ -1,5 +1,6 @@
 """k-means on raw pixels: what the images themselves give away, before any learning."""
 
+import time
 from typing import Any
 
 import torch
@@ -7,32 +8,37 @@ from sklearn.cluster import KMeans
 
 from newfound.core.errors import DataError
 from newfound.data.images import Dataset, ImageSet
+from newfound.experiment.provenance import provenance
 from newfound.metrics.protocols import clustering
 from newfound.metrics.report import summarise
 
 
 def pixel_kmeans(dataset: Dataset, seed: int, restarts: int = 20) -> dict[str, Any]:
-    """Both splits by the task-aware protocol."""
+    """A record in the format of results.json: both splits by the task-aware protocol."""
     truth, task = dataset.truth, dataset.split.task
     if truth is None:
-        raise DataError(
-            "k-means on pixels is scored against the true classes; got images without; use a benchmark"
-        )
-    pile = _pixels(dataset.split.unlabelled)
-    model = KMeans(task.num_novel, n_init=restarts, random_state=seed).fit(pile.numpy())
+        raise DataError("k-means on pixels needs the true classes to be scored; got none; use a benchmark")
+    start = time.perf_counter()
     novel = truth.test_labels >= task.num_known
-    parts = {
-        "train": (model.labels_, truth.labels),
-        "test": (model.predict(_pixels(truth.test)[novel].numpy()), truth.test_labels[novel]),
+    model = KMeans(task.num_novel, n_init=restarts, random_state=seed).fit(_pixels(dataset.split.unlabelled))
+    predicted = {"train": model.labels_, "test": model.predict(_pixels(truth.test)[novel.numpy()])}
+    classes = {"train": truth.labels, "test": truth.test_labels[novel]}
+    seconds = time.perf_counter() - start
+    heads = {
+        split: [clustering(torch.from_numpy(ids).long(), classes[split] - task.num_known, task.num_novel)]
+        for split, ids in predicted.items()
     }
-    return summarise(
-        0,
-        {
-            split: [clustering(torch.from_numpy(ids).long(), classes - task.num_known, task.num_novel)]
-            for split, (ids, classes) in parts.items()
-        },
-    ).as_dict()
+    return {
+        "method": "kmeans-pixels",
+        "recipe": "newfound",
+        "benchmark": dataset.name,
+        "seed": seed,
+        "config": {"restarts": restarts},
+        **provenance(torch.device("cpu")),
+        "timing": {"discover": {"seconds": seconds, "compile_seconds": 0.0}},
+        **summarise(0, heads).as_dict(),
+    }
 
 
-def _pixels(images: ImageSet) -> torch.Tensor:
-    return images.take(torch.arange(len(images))).flatten(1).float()
+def _pixels(images: ImageSet) -> Any:
+    return images.take(torch.arange(len(images))).flatten(1).float().numpy()

@@ -6,8 +6,11 @@ import resource
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
+
+from newfound.engine.device import hardware
 
 
 def commit() -> str:
@@ -34,6 +37,16 @@ def versions() -> dict[str, str]:
     """Of what decides the numbers."""
     names = ("torch", "numpy", "scikit-learn", "scipy", "pillow")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """The part of a record that says where its numbers come from."""
+    return {
+        "commit": commit(),
+        "versions": versions(),
+        "hardware": hardware(device),
+        "peak_memory_gib": round(peak_memory(device), 3),
+    }
 
 
 def peak_memory(device: torch.device) -> float:

@@ -38,14 +38,13 @@ def load_method(folder: Folder) -> tuple[Method, Viewer, Checkpoint]:
 def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator, tuple[str, ...], int]:
     """The evaluator of a run on its own benchmark, the names of all classes, and the head of lowest loss."""
     source = folder.source()
-    dataset = (replace(source, data_dir=data_dir) if data_dir else source).load()
-    method, viewer, checkpoint = load_method(folder)
-    if dataset.truth is None:
+    if source.benchmark is None:
         raise UsageError(
             f"an evaluation needs the true classes; {folder.path} ran on images whose classes nobody knows; "
             "look at its assignments.csv instead"
         )
-    data = dataset.to(viewer.device)
+    method, viewer, checkpoint = load_method(folder)
+    data = (replace(source, data_dir=data_dir) if data_dir else source).load().to(viewer.device)
     assert data.truth is not None
     return (
         Evaluator(method, viewer, data.split.unlabelled, data.truth),

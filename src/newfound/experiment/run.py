@@ -3,14 +3,16 @@
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from newfound.core.config import Recipe
+from newfound.core.errors import CheckpointError
 from newfound.core.learner import Learner, Method
 from newfound.core.registry import method_entry
 from newfound.data.images import Dataset, Split
@@ -38,6 +40,22 @@ def best_head(lines: Sequence[dict[str, Any]]) -> int:
     discovery = [line for line in lines if line["stage"] == "discover"]
     losses: list[float] = discovery[-1]["head_losses"] if discovery else [0.0]
     return losses.index(min(losses))
+
+
+def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, device: torch.device) -> Loader:
+    """The batches that a stage of the recipe trains on."""
+    train = recipe.train[stage]
+    return Loader(
+        split,
+        learner.views,
+        uses=learner.uses,
+        augmentation=train.augmentation,
+        batch_size=train.batch_size,
+        labelled_share=train.labelled_share,
+        seed=recipe.run.seed,
+        stage=stage,
+        device=device,
+    )
 
 
 class Run:
@@ -80,11 +98,12 @@ class Run:
     def best_head(self) -> int:
         return best_head(self.log.lines)
 
-    def discover(self, cache: Path, pretrained: Path | None = None) -> Method:
+    def discover(self, cache: Path) -> Method:
         """The whole chain: pretraining where it is needed, then the method."""
         method = build_method(self.recipe, self.split.task, self.split.look, self.device)
         if self.saved is None or self.saved.state["stage"] != "discover":
-            used = method.adopt(self._given(pretrained) if pretrained else self.pretrain(cache))
+            given = self.recipe.run.pretrained
+            used = method.adopt(self._given(Path(given)) if given else self.pretrain(cache))
             heads = sorted({key.split(".")[0] for key in used} - {"encoder"})
             self.say(f"discover: starts from the pretrained encoder and {', '.join(heads) or 'no head'}")
         self._train("discover", method)
@@ -95,9 +114,8 @@ class Run:
         weights: dict[str, Tensor] = {}
         for stage in method_entry(self.recipe.method).method.pretraining:
             path = cache / f"{self.pretrained_key(stage)}.safetensors"
-            if path.exists():
-                self.say(f"{stage}: reusing {path}")
-                weights = Checkpoint.load(path).weights
+            if (cached := self._cached(stage, path)) is not None:
+                weights = cached
                 continue
             learner = build_stage(stage, self.recipe, self.split.task, self.split.look, self.device)
             if weights:
@@ -107,15 +125,27 @@ class Run:
             Checkpoint(weights, {}, {"stage": stage}).save(path)
         return weights
 
+    def _cached(self, stage: str, path: Path) -> dict[str, Tensor] | None:
+        """The weights in `path`, if it is there and whole: one that is not is trained again."""
+        if not path.exists():
+            return None
+        try:
+            weights = Checkpoint.load(path).weights
+        except CheckpointError:
+            self.say(f"{stage}: {path} is damaged, so it is trained again")
+            return None
+        self.say(f"{stage}: reusing {path}")
+        return weights
+
     def pretrained_key(self, stage: str) -> str:
         """What decides the weights of a pretraining stage, in one word."""
-        execution = replace(self.recipe.run, mode="auto", evaluate_every=0, checkpoint_seconds=0.0)
-        execution = replace(execution, encoder=encoder_name(self.recipe, self.split.look))
         what = {
             "images": self.split.labelled.fingerprint(),
             "labels": self.split.labels.tolist(),
             "train": asdict(self.recipe.train[stage]),
-            "run": asdict(replace(execution, device=self.device.type, precision="auto")),
+            "seed": self.recipe.run.seed,
+            "encoder": encoder_name(self.recipe, self.split.look),
+            "device": self.device.type,
             "precision": str(self.precision),
         }
         return f"{stage}-{blake2b(json.dumps(what).encode(), digest_size=8).hexdigest()}"
@@ -142,10 +172,10 @@ class Run:
         for record in trainer.run(self._restore(stage, trainer)):
             self._account(stage, trainer, record)
             done = record.epoch + 1 == record.epochs
-            stop = self.should_stop() and not done
             scores = self._curve_point(evaluator, record) if evaluator else {}
             self.log.epoch(record, scores)
             self.watch(record, scores)
+            stop = self.should_stop() and not done
             if done or stop or time.monotonic() - saved_at >= self.recipe.run.checkpoint_seconds:
                 self._save(stage, trainer, record.epoch + 1)
                 saved_at = time.monotonic()
@@ -156,17 +186,7 @@ class Run:
 
     def _trainer(self, stage: str, learner: Learner) -> Trainer:
         train = self.recipe.train[stage]
-        loader = Loader(
-            self.split,
-            learner.views,
-            uses=learner.uses,
-            augmentation=train.augmentation,
-            batch_size=train.batch_size,
-            labelled_share=train.labelled_share,
-            seed=self.recipe.run.seed,
-            stage=stage,
-            device=self.device,
-        )
+        loader = stage_loader(stage, learner, self.recipe, self.split, self.device)
         bank = TrainingBank(self.viewer(learner), self.split)
         mode = resolve_mode(self.recipe.run.mode, self.device, self.precision, loader.steps * train.epochs)
         self.modes[stage] = mode

@@ -9,6 +9,8 @@ from newfound.data.benchmarks import load_benchmark
 from newfound.data.images import Dataset
 from newfound.data.own import load_own
 
+OWN_ONLY = ("labelled", "unlabelled", "num_novel", "size")
+
 
 @dataclass(frozen=True)
 class Source:
@@ -31,10 +33,11 @@ class Source:
     def load(self) -> Dataset:
         """Read the images."""
         if self.benchmark:
-            if self.labelled or self.unlabelled or self.num_novel:
+            foreign = [key for key in OWN_ONLY if getattr(self, key) is not None]
+            if foreign:
                 raise UsageError(
-                    "give either --data NAME or --labelled, --unlabelled and --num-novel; got both; "
-                    "a benchmark knows its own classes"
+                    f"--data NAME must come without the options of own images; got {_options(foreign)} too; "
+                    "a benchmark knows its own classes and sizes"
                 )
             return load_benchmark(self.benchmark, Path(self.data_dir) if self.data_dir else None, self.subset)
         if not (self.labelled and self.unlabelled and self.num_novel is not None):
@@ -42,6 +45,8 @@ class Source:
                 "a run needs images: --data NAME, or --labelled, --unlabelled and --num-novel together; "
                 "newfound data lists the names"
             )
+        if self.data_dir is not None:
+            raise UsageError("--data-dir must come with --data NAME; got own images; leave it out")
         return load_own(
             Path(self.labelled), Path(self.unlabelled), self.num_novel, self.size, self.strict, self.subset
         )
@@ -49,3 +54,8 @@ class Source:
     def as_dict(self) -> dict[str, Any]:
         """Only what was given."""
         return {key: value for key, value in asdict(self).items() if value not in (None, False)}
+
+
+def _options(keys: list[str]) -> str:
+    """The names that the command line gives them."""
+    return ", ".join("--" + key.replace("_", "-") for key in keys)

@@ -16,7 +16,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TrainConfig, setting
+from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TrainConfig, TwoOrMore, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
@@ -73,7 +73,7 @@ class IIC(Method):
         overcluster: Positive = setting(3, "over-clusters for each novel class")
         hidden: Positive = setting(2048, "width of the projectors")
         projection: Positive = setting(256, "dimensions that the projectors map to")
-        large_crops: Positive = setting(2, "full-size crops of each image")
+        large_crops: TwoOrMore = setting(2, "full-size crops of each image, which predict each other")
         small_crops: Count = setting(2, "small crops of each image")
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:

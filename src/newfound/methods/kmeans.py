@@ -1,4 +1,4 @@
-"""k-means on the features of the pretrained network (card 3).
+"""k-means on the features of the pretrained network.
 
     minimise  sum_j min_k || z_j - mu_k ||²   over the centres mu; the network is not trained further
 

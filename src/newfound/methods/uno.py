@@ -1,4 +1,4 @@
-"""UNO: a unified objective for novel class discovery (Fini et al., ICCV 2021), v1 as published and v2.
+"""UNO: a unified objective for novel class discovery (Fini et al., ICCV 2021).
 
     v1:  L = L_CE + L_over          v2:  L = (L_CE + L_over) / 2
 
@@ -17,7 +17,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.config import Count, Positive, PositiveFloat, TrainConfig, setting
+from newfound.core.config import Count, Positive, PositiveFloat, TrainConfig, TwoOrMore, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
@@ -84,7 +84,7 @@ class UNO(Method):
         overcluster: Positive = setting(3, "over-clusters for each novel class")
         hidden: Positive = setting(2048, "width of the projectors")
         projection: Positive = setting(256, "dimensions that the projectors map to")
-        large_crops: Positive = setting(2, "full-size crops of each image")
+        large_crops: TwoOrMore = setting(2, "full-size crops of each image, which predict each other")
         small_crops: Count = setting(2, "small crops of each image")
         softmax_axis: Literal["class", "batch"] = setting("class", "what the softmax of the loss runs over")
         normalise_features: bool = setting(False, "whether the projectors see normalised features")

@@ -1,4 +1,4 @@
-"""Supervised pretraining on the known classes (cards 1.1 and 2.1).
+"""Supervised pretraining on the known classes.
 
     L = mean over two views of CE(h(z) / tau, y)
 

@@ -1,0 +1,53 @@
+"""Measured runs for results/: a published recipe, or a named variation of it, over seeds."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from newfound.cli.train import DataDir, StopAfter, run_chain
+from newfound.core.errors import UsageError, unknown
+from newfound.core.registry import method_entry
+from newfound.experiment import Folder, Source
+
+
+def reproduce(
+    benchmark: Annotated[str, typer.Argument(help="A named benchmark; `newfound data` lists them.")],
+    method: Annotated[str, typer.Argument(help="A method; `newfound methods` lists them.")],
+    *,
+    recipe: Annotated[str | None, typer.Option(help="A named variation, for example inter-only.")] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds with commas between.")] = "0",
+    data_dir: DataDir = None,
+    stop_after: StopAfter = None,
+    out: Annotated[Path, typer.Option(help="Where the runs are kept, to be resumed.")] = Path(
+        "runs/reproduce"
+    ),
+    results: Annotated[Path, typer.Option(help="Where the records are written.")] = Path("results"),
+) -> None:
+    """Run a published recipe, resuming by itself, and record it under results/."""
+    variations = method_entry(method).variations
+    if recipe is not None and recipe not in variations:
+        raise unknown("recipe", recipe, variations, f"{method} has {', '.join(variations) or 'none'}")
+    name = f"{method}-{recipe}" if recipe else method
+    for seed in _numbers(seeds):
+        record = results / benchmark / f"{name}-seed{seed}.json"
+        if record.exists():
+            print(f"{record} is recorded already")
+            continue
+        folder = Folder(out / benchmark / f"{name}-seed{seed}")
+        overrides = {**(variations[recipe] if recipe else {}), "seed": seed}
+        source = Source(benchmark=benchmark, data_dir=data_dir)
+        run_chain(method, overrides, source, folder.path, folder.config.exists(), stop_after)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder.results, record)
+        print(f"recorded: {record}")
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"--seeds must be whole numbers with commas between; got {text!r}; try 0,1,2"
+        ) from None

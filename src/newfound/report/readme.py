@@ -1,0 +1,60 @@
+"""The generated parts of the README, from results/ alone: `make readme` writes them, a test compares them."""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import newfound.experiment  # noqa: F401 (registers the methods)
+from newfound.core.registry import method_entry, method_names
+from newfound.report.recorded import load_records, measured, status
+
+DIGITS = {
+    "kmeans-pixels": "k-means on raw pixels",
+    "kmeans": "k-means on pretrained features",
+    "uno-v2": "UNO v2",
+    "iic": "IIC",
+}
+
+
+def methods_section(records: Sequence[dict[str, Any]]) -> str:
+    """A line for each method: its name, its paper, its status."""
+    lines = ["| method | what it is | task-aware ACC on the training split, recorded runs |", "|---|---|---|"]
+    for name in method_names():
+        document = sys.modules[method_entry(name).method.__module__].__doc__ or ""
+        lines.append(f"| `{name}` | {document.splitlines()[0]} | {status(records, name)} |")
+    return "\n".join(lines)
+
+
+def digits_section(records: Sequence[dict[str, Any]]) -> str:
+    """The demo's methods over the recorded seeds."""
+    columns = {
+        "task-aware ACC, train": "task_aware.train.acc",
+        "task-aware ACC, test": "task_aware.test.acc",
+        "task-agnostic (novel-ids) all, test": "task_agnostic.novel-ids.all",
+    }
+    lines = [f"| | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    for name, title in DIGITS.items():
+        cells = (measured(records, name, "digits", path, "newfound") for path in columns.values())
+        lines.append(f"| {title} | {' | '.join(str(cell) if cell else '' for cell in cells)} |")
+    return "\n".join(lines)
+
+
+def generated(text: str, results: Path) -> str:
+    """The README's `text` with each generated part written anew between its two marks."""
+    records = load_records(results)
+    for name, section in (("methods", methods_section(records)), ("digits", digits_section(records))):
+        marks = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", re.DOTALL)
+        text = marks.sub(lambda found, section=section: found[1] + section + found[2], text)  # type: ignore[misc]
+    return text
+
+
+def main() -> None:
+    """Rewrite README.md in the current folder."""
+    readme = Path("README.md")
+    readme.write_text(generated(readme.read_text(encoding="utf-8"), Path("results")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

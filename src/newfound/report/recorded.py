@@ -1,0 +1,61 @@
+"""The measured runs under results/: BENCHMARK/METHOD[-RECIPE]-seedK.json, in the format of results.json."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from newfound.report.published import TASK_AWARE_ACC
+
+CLOSE = 1.0
+"""Points below the paper's value that still count as reproduced."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number over the seeds of one method on one benchmark, in %."""
+
+    mean: float
+    std: float | None
+    count: int
+
+    def __str__(self) -> str:
+        spread = "" if self.std is None else f" ± {self.std:.1f}"
+        return f"{self.mean:.1f}{spread} (n = {self.count})"
+
+
+def load_records(folder: Path) -> list[dict[str, Any]]:
+    """Every recorded run, sorted by its path."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*/*-seed*.json"))]
+
+
+def measured(
+    records: Sequence[dict[str, Any]], method: str, benchmark: str, path: str, recipe: str
+) -> Measured | None:
+    """The number at `path` (such as task_aware.train.acc), mean over heads, over the seeds of a recipe."""
+    wanted = {"method": method, "benchmark": benchmark, "recipe": recipe}
+    found = [r for r in records if all(r[key] == value for key, value in wanted.items())]
+    values = [100 * number for record in found if (number := _at(record, path)) is not None]
+    if not values:
+        return None
+    return Measured(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+
+
+def _at(record: dict[str, Any], path: str) -> float | None:
+    for part in path.split("."):
+        record = record.get(part, {})
+    number: float | None = record.get("mean")
+    return number
+
+
+def status(records: Sequence[dict[str, Any]], method: str) -> str:
+    """What the recorded runs say: implemented, or reproduced or missed on each benchmark, and by how much."""
+    lines = []
+    for benchmark, paper in TASK_AWARE_ACC.get(method, {}).items():
+        ours = measured(records, method, benchmark, "task_aware.train.acc", "published")
+        if ours is not None:
+            word = "reproduced" if ours.mean >= paper - CLOSE else "missed"
+            lines.append(f"{word} on {benchmark}: {ours} against {paper}")
+    return "; ".join(lines) or "implemented"

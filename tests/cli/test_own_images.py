@@ -1,0 +1,82 @@
+"""A person's own images from beginning to end."""
+
+import csv
+import json
+from pathlib import Path
+
+from newfound.engine.checkpoint import Checkpoint
+from tests.cli.calls import TINY, contents, refused, textures, works
+from tests.cli.conftest import Finished, OwnImages
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_file_that_cannot_be_read_is_listed_and_left_out(images: OwnImages, own_run: Finished) -> None:
+    first, second = own_run.out.splitlines()[:2]
+    assert "24 labelled images of 3 known classes, 20 unlabelled for 2 novel classes" in first
+    assert "16 x 16 pixels" in first
+    assert "1 left out" in first
+    assert second.startswith(f"left out: {images.broken}: ")
+
+
+def test_every_readable_image_of_the_pile_is_assigned(images: OwnImages, own_run: Finished) -> None:
+    rows = rows_of(own_run.path / "assignments.csv")
+    assert [row["image"] for row in rows] == sorted(map(str, images.pile.glob("*/*.png")))
+    assert {row["class"] for row in rows} <= {"novel-1", "novel-2"}
+
+
+def test_what_nobody_knows_is_not_scored(own_run: Finished) -> None:
+    results = json.loads((own_run.path / "results.json").read_text())
+    assert "task_aware" not in results
+    assert sum(results["cluster_sizes"]) == 20
+    for verb in ("evaluate", "figures"):
+        refused(2, (verb, own_run.path), "true classes", "nobody knows", "assignments.csv")
+
+
+def test_strict_makes_it_fatal(images: OwnImages, own_run: Finished) -> None:
+    call = ("discover", "iic", *images.options, *TINY, "encoder=small", "--strict", "--out", "out/run")
+    refused(1, call, str(images.broken), "strict")
+    assert not Path("out").exists()
+    refused(1, ("predict", own_run.path, images.pile, "--strict", "--out", "new.csv"), str(images.broken))
+    assert not Path("new.csv").exists()
+
+
+def test_new_images_get_known_and_novel_names(images: OwnImages, own_run: Finished) -> None:
+    textures(Path("new/a"), (160, 0, 0), 3, 7)
+    Path("new/b.png").write_bytes(b"no image")
+    before = contents(own_run.path)
+    out = works("predict", own_run.path, "new", "--out", "deep/new.csv")
+    assert "left out: new/b.png: " in out
+    assert "written: deep/new.csv" in out
+    assert contents(own_run.path) == before
+    rows = rows_of(Path("deep/new.csv"))
+    assert [row["image"] for row in rows] == [f"new/a/0{row}.png" for row in range(3)]
+    known = [path.name for path in sorted(images.labelled.iterdir())]
+    assert Checkpoint.load(own_run.path / "checkpoint.safetensors").state["class_names"][:3] == known
+    assert {row["class"] for row in rows} <= {*known, "novel-1", "novel-2"}
+
+
+def test_known_classes_are_recognised_and_new_ones_found(images: OwnImages) -> None:
+    """Plain colours: a few epochs are enough for every verb to be right about all of them."""
+    longer = ("epochs=6", "pretrain.epochs=10", "batch_size=20", "pretrain.batch_size=12")
+    works("discover", "iic", *images.options, *TINY, *longer, "encoder=small", "--out", "run")
+    for name in ("ants", "bees [wild]", "crabs"):
+        works("predict", "run", images.labelled / name, "--out", "known.csv")
+        assert {row["class"] for row in rows_of(Path("known.csv"))} == {name}
+    works("predict", "run", images.pile)
+    found = {
+        folder: {row["class"] for row in rows_of(Path("run/predictions.csv")) if folder in row["image"]}
+        for folder in ("monday", "tuesday")
+    }
+    assert sorted(found.values(), key=str) == [{"novel-1"}, {"novel-2"}]
+
+
+def test_one_known_class_and_one_novel_image_are_enough(images: OwnImages) -> None:
+    textures(Path("known/only"), (160, 0, 0), 4, 8)
+    single = images.pile / "monday" / "00.png"
+    own = ("--labelled", "known", "--unlabelled", str(single), "--num-novel", "1")
+    works("discover", "iic", *own, *TINY, "encoder=small", "--out", "run")
+    assert [row["class"] for row in rows_of(Path("run/assignments.csv"))] == ["novel-1"]

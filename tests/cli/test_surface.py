@@ -1,0 +1,125 @@
+"""What a newcomer sees, and the whole surface of the command line, so that enlarging it is a decision."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import typer.main
+from rich.console import Console
+
+from newfound.cli.app import app
+from newfound.cli.progress import EpochProgress
+from newfound.core.registry import method_names
+from newfound.engine.trainer import EpochRecord
+from tests.cli.calls import newfound, works
+
+IMAGES = {"--data", "--data-dir", "--subset", "--labelled", "--unlabelled", "--num-novel", "--size"}
+TRAINING = {"method", "settings", *IMAGES, "--strict", "--out", "--resume", "--stop-after"}
+SURFACE = {
+    "demo": {"--out", "--seed"},
+    "data": set(),
+    "methods": {"name"},
+    "pretrain": TRAINING,
+    "discover": {*TRAINING, "--pretrained"},
+    "reproduce": {
+        *("benchmark", "method", "--recipe", "--seeds", "--data-dir", "--stop-after", "--out", "--results"),
+    },
+    "evaluate": {"run", "--data-dir"},
+    "figures": {"run", "--compare", "--out", "--data-dir"},
+    "predict": {"run", "images", "--out", "--strict"},
+}
+
+
+def test_the_surface() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    found = {name: {opt for each in verb.params for opt in each.opts} for name, verb in commands.items()}
+    assert found == SURFACE
+
+
+@pytest.mark.parametrize("call", [("--help",), ("-h",), ()], ids=["--help", "-h", "nothing"])
+def test_help_lists_the_verbs(call: tuple[str, ...]) -> None:
+    out = works(*call)
+    assert all(verb in out for verb in SURFACE)
+    assert "unlabelled images" in out
+
+
+def test_help_of_a_verb_lists_its_options() -> None:
+    for verb, names in SURFACE.items():
+        out = works(verb, "--help")
+        assert all(name in out for name in names), verb
+
+
+def test_data_lists_the_benchmarks_and_what_they_need() -> None:
+    out = works("data")
+    for words in (
+        "digits",
+        "nothing",
+        "cifar10",
+        "cifar100-20",
+        "cifar100-50",
+        "imagenet-30-a",
+        "cifar100-K",
+    ):
+        assert words in out
+    for words in ("--data NAME", "known", "novel", "cifar-10-python.tar.gz", "train/<wnid>/*.JPEG"):
+        assert words in out
+
+
+def test_methods_lists_all_with_a_line_each() -> None:
+    out = works("methods")
+    assert {"iic", "uno-v1", "uno-v2", "kmeans"} <= set(method_names())
+    for name in method_names():
+        assert name in out
+    assert "inter-class and intra-class constraints" in out
+    assert "newfound methods NAME" in out
+
+
+def test_methods_of_one_shows_defaults_meaning_and_published_values() -> None:
+    lines = works("methods", "iic").splitlines()
+    alpha = next(line for line in lines if "alpha" in line)
+    for words in ("0.05", "weight of the inter-class constraint; 0 switches it off", "0.02 (cifar100-20)"):
+        assert words in alpha
+    for name in ("tau", "heads", "epochs", "batch_size", "seed", "device", "pretrain.labelled_share"):
+        assert any(f" {name} " in line for line in lines), name
+    assert "published" in "".join(lines)
+
+
+@pytest.mark.parametrize("name", method_names())
+def test_every_method_shows_its_settings(name: str) -> None:
+    assert "pretrain.epochs" in works("methods", name)
+
+
+def test_tables_are_plain_in_a_pipe() -> None:
+    for call in (("data",), ("methods",), ("methods", "iic")):
+        out = works(*call)
+        assert "\x1b" not in out
+        assert "…" not in out
+
+
+def test_markup_in_a_name_is_text() -> None:
+    done = newfound("methods", "[bold]iic")
+    assert done.code == 2
+    assert "'[bold]iic'" in done.err
+
+
+def test_a_terminal_gets_a_live_bar() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120, markup=False, highlight=False)
+    record = EpochRecord("discover", 0, 2, 0.1, {"ce": 1.25}, [1.25], 0.5, 1234.0)
+    with EpochProgress(console, "iic ") as progress:
+        progress(record, {"task_aware.train.acc": 0.5})
+        progress.say("a line [in] between")
+    shown = screen.getvalue()
+    for words in ("iic discover", "1/2", "task-aware train ACC 50.0%", "1,234 images/s", "ce 1.250"):
+        assert words in shown
+    assert "iic a line [in] between" in shown
+    assert "\x1b" in shown
+
+
+def test_importing_the_package_brings_nothing_slow() -> None:
+    code = "import json, sys, newfound; print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    slow = {"sklearn", "scipy", "matplotlib", "PIL", "typer", "pydantic", "rich", "tensorboard"}
+    assert not slow & set(json.loads(done.stdout))

@@ -1,0 +1,60 @@
+"""The tables of methods and stages."""
+
+import pytest
+
+from newfound.core.errors import UsageError
+from newfound.core.learner import Method
+from newfound.core.registry import Entry, method_entry, method_names, recipe_for, stage_class
+from newfound.methods.uno import UNO
+
+
+def test_names_are_these() -> None:
+    assert set(method_names()) >= {"iic", "kmeans", "uno-v1", "uno-v2"}
+    assert method_names() == sorted(method_names())
+
+
+def test_unknown_method_names_the_nearest_and_how_many_there_are() -> None:
+    with pytest.raises(UsageError) as caught:
+        method_entry("icc")
+    number = len(method_names())
+    assert (
+        str(caught.value) == f"unknown method 'icc'; did you mean 'iic'? newfound methods lists all {number}"
+    )
+
+
+def test_two_names_may_share_a_class_through_their_presets() -> None:
+    first, second = method_entry("uno-v1"), method_entry("uno-v2")
+    assert first.method is second.method is UNO
+    assert recipe_for("uno-v1", "").config != recipe_for("uno-v2", "").config
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "whose", "values"),
+    [
+        ("cifar10", "published", {"a": 1}),
+        ("imagenet-30", "published", {"a": 2}),
+        ("imagenet-30-a", "published", {"a": 2}),
+        ("digits", "newfound", {"a": 3}),
+        ("cifar100-20", "default", {}),
+        ("imagenet", "default", {}),
+        ("own", "default", {}),
+        ("", "default", {}),
+    ],
+)
+def test_whose_values_a_benchmark_gets(benchmark: str, whose: str, values: dict[str, int]) -> None:
+    entry = Entry("x", UNO, {}, {"cifar10": {"a": 1}, "imagenet-30": {"a": 2}}, {"digits": {"a": 3}})
+    assert entry.values_for(benchmark) == (whose, values)
+
+
+def test_a_callers_values_win_over_the_papers_and_those_over_the_preset() -> None:
+    assert recipe_for("uno-v1", "").flat()["lr"] == 0.1
+    assert recipe_for("uno-v1", "imagenet-30-a").flat()["lr"] == 0.02
+    assert recipe_for("uno-v1", "imagenet-30-a", {"lr": 7}).flat()["lr"] == 7
+
+
+@pytest.mark.parametrize("name", method_names())
+def test_every_stage_of_a_method_exists_and_has_a_schedule(name: str) -> None:
+    method: type[Method] = method_entry(name).method
+    assert set(method.schedules) == {*method.pretraining, "discover"}
+    for stage in method.pretraining:
+        assert not issubclass(stage_class(stage), Method)

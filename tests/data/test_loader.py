@@ -1,0 +1,189 @@
+"""Batches of fixed composition: which rows, in which order, with which labels."""
+
+import pytest
+import torch
+
+from newfound.core.records import Task, Views
+from newfound.data.images import Look, ResidentImages, Split
+from newfound.data.loader import Draw, Loader, batch_shape
+
+CPU = torch.device("cpu")
+LOOK = Look(4, "cifar", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), 4)
+
+
+def images(number: int, levels: torch.Tensor) -> ResidentImages:
+    """`number` plain images, their grey levels repeating `levels`; one byte where all are the same."""
+    pixels = levels.to(torch.uint8).view(-1, 1, 1, 1)
+    pixels = pixels.expand(number, 3, 4, 4) if len(levels) == 1 else pixels.expand(-1, 3, 4, 4)
+    return ResidentImages(pixels, [""] * number)
+
+
+def split(n_l: int, n_u: int, num_known: int = 5) -> Split:
+    """Large sets in a few bytes: every image is the same one."""
+    grey = torch.tensor([100])
+    return Split(
+        images(n_l, grey), torch.arange(n_l) % num_known, images(n_u, grey), Task(num_known, 1), LOOK
+    )
+
+
+def loader(
+    data: Split,
+    batch_size: int,
+    uses: str = "both",
+    labelled_share: str = "proportional",
+    views: Views = Views(1),  # noqa: B008 (frozen)
+    seed: int = 0,
+    stage: str = "discover",
+) -> Loader:
+    return Loader(
+        data,
+        views,
+        uses=uses,  # type: ignore[arg-type]
+        augmentation="weak",
+        batch_size=batch_size,
+        labelled_share=labelled_share,  # type: ignore[arg-type]
+        seed=seed,
+        stage=stage,
+        device=CPU,
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_l", "n_u", "batch_size", "share", "expected"),
+    [
+        # CIFAR10 and CIFAR100-50, CIFAR100-20, and what IIC and UNO v1 train them with
+        (25_000, 25_000, 512, "proportional", (256, 256, 97)),
+        (25_000, 25_000, 256, "proportional", (128, 128, 195)),
+        (40_000, 10_000, 512, "proportional", (410, 102, 97)),
+        # ImageNet: an epoch is a pass over the labelled set
+        (1_130_000, 39_000, 512, "half", (256, 256, 4414)),
+        (1_000, 10, 512, "half", (256, 256, 3)),
+        # sets smaller than a batch, and as small as they may be
+        (10, 20, 512, "proportional", (10, 20, 1)),
+        (10, 20, 512, "half", (15, 15, 1)),
+        (1, 1, 512, "proportional", (1, 1, 1)),
+        (1, 1, 2, "half", (1, 1, 1)),
+        # neither set is left without a row
+        (1, 1000, 100, "proportional", (1, 99, 10)),
+        (1000, 1, 100, "proportional", (99, 1, 10)),
+    ],
+)
+def test_composition(n_l: int, n_u: int, batch_size: int, share: str, expected: tuple[int, int, int]) -> None:
+    assert batch_shape(split(n_l, n_u), "both", batch_size, share) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("uses", "expected"), [("labelled", (256, 0, 97)), ("unlabelled", (0, 256, 39)), ("both", (182, 74, 137))]
+)
+def test_stages_may_use_one_set_only(uses: str, expected: tuple[int, int, int]) -> None:
+    assert batch_shape(split(25_000, 10_100), uses, 256, "proportional") == expected
+
+
+def drawn(draws: list[Draw], which: str) -> torch.Tensor:
+    """The rows of one set in the order of an epoch."""
+    rows: torch.Tensor = torch.cat([getattr(draw, which) for draw in draws])
+    return rows
+
+
+@pytest.mark.parametrize(("n_l", "n_u"), [(25_000, 25_000), (40_000, 10_000)])
+def test_an_epoch_uses_every_image_at_most_once(n_l: int, n_u: int) -> None:
+    draws = list(loader(split(n_l, n_u), 512).draws(0))
+    assert len(draws) == 97
+    for which, available in (("labelled", n_l), ("unlabelled", n_u)):
+        rows = drawn(draws, which)
+        assert len(set(rows.tolist())) == len(rows) >= 0.98 * available
+        assert set(rows.tolist()) <= set(range(available))
+
+
+def test_half_and_half_passes_over_the_smaller_set_again_and_again() -> None:
+    draws = list(loader(split(1000, 30), 40, labelled_share="half").draws(0))
+    labelled, unlabelled = drawn(draws, "labelled"), drawn(draws, "unlabelled")
+    assert sorted(labelled.tolist()) == list(range(1000))
+    whole = unlabelled[: len(unlabelled) // 30 * 30].view(-1, 30)
+    assert (whole.sort(1).values == torch.arange(30)).all()
+    assert not torch.equal(whole[0], whole[1])
+
+
+def test_same_seed_stage_and_epoch_draw_the_same_and_others_do_not() -> None:
+    data = split(300, 200)
+
+    def first(seed: int = 0, stage: str = "discover", epoch: int = 3) -> Draw:
+        return next(loader(data, 64, seed=seed, stage=stage).draws(epoch))
+
+    wanted = first()
+    for name, value in vars(first()).items():
+        assert torch.equal(value, vars(wanted)[name])
+    for other in (first(seed=1), first(stage="pretrain"), first(epoch=4)):
+        assert all(not torch.equal(value, vars(wanted)[name]) for name, value in vars(other).items())
+
+
+def test_draws_depend_on_no_other_random_numbers() -> None:
+    torch.manual_seed(0)
+    first = list(loader(split(30, 20), 10).draws(0))
+    torch.rand(7)
+    second = list(loader(split(30, 20), 10).draws(0))
+    assert all(torch.equal(a.noise, b.noise) for a, b in zip(first, second, strict=True))
+
+
+def test_a_stage_draws_the_same_whatever_the_set_it_does_not_use() -> None:
+    """Pretrained weights are kept by what decides them, and the unlabelled images do not."""
+    first, second = (list(loader(split(40, n_u), 16, "labelled").draws(0)) for n_u in (10, 33))
+    for one, other in zip(first, second, strict=True):
+        assert torch.equal(one.labelled, other.labelled)
+        assert torch.equal(one.noise, other.noise)
+
+
+def numbered() -> Split:
+    """Image i of the labelled set has grey level i, of the unlabelled set 200 + i."""
+    labels = torch.tensor([2, 0, 1, 1, 0, 2, 2, 0])
+    return Split(images(8, torch.arange(8)), labels, images(12, 200 + torch.arange(12)), Task(3, 2), LOOK)
+
+
+@pytest.mark.parametrize("views", [Views(1), Views(2)])
+def test_labelled_rows_come_first_with_their_own_labels(views: Views) -> None:
+    data = numbered()
+    load = loader(data, 10, views=views)
+    for draw in load.draws(1):
+        batch = load.batch(draw)
+        N = batch.num_labelled
+        assert (N, len(batch.index)) == (4, 10)
+        assert torch.equal(batch.index, torch.cat([draw.labelled, draw.unlabelled]))
+        assert torch.equal(batch.labels, data.labels[draw.labelled])
+        assert batch.views[0].shape == (views.count, 10, 3, 4, 4)
+        # Padding is black, so the brightest pixel tells which image it is.
+        levels = batch.views[0].amax((2, 3, 4)).mul(255).round().long()
+        expected = torch.cat([draw.labelled, 200 + draw.unlabelled])
+        assert torch.equal(levels, expected.expand(views.count, -1))
+
+
+def test_labelled_only_and_unlabelled_only() -> None:
+    data = numbered()
+    for uses, N, M in (("labelled", 5, 0), ("unlabelled", 0, 5)):
+        load = loader(data, 5, uses)
+        batch = load.batch(next(load.draws(0)))
+        assert (batch.num_labelled, len(batch.index)) == (N, N + M)
+        assert (batch.views[0].amax((2, 3, 4)).mul(255).round() < 100).all() == (uses == "labelled")
+
+
+def test_large_views_come_before_small_ones() -> None:
+    data = split(8, 8)
+    load = Loader(
+        data,
+        Views(2, 3),
+        uses="both",
+        augmentation="v2",
+        batch_size=6,
+        labelled_share="proportional",
+        seed=0,
+        stage="discover",
+        device=CPU,
+    )
+    shapes = [tuple(view.shape) for view in load.batch(next(load.draws(0))).views]
+    assert shapes == [(2, 6, 3, 4, 4), (3, 6, 3, 2, 2)]
+
+
+def test_tiny_sets_make_a_batch() -> None:
+    load = loader(split(1, 1, num_known=1), 512)
+    (draw,) = load.draws(0)
+    assert (draw.labelled.tolist(), draw.unlabelled.tolist()) == ([0], [0])
+    assert load.batch_size == 2

@@ -1,0 +1,98 @@
+"""Which device, precision and mode a run really uses; GPUs are pretended."""
+
+import pytest
+import torch
+
+from newfound.core.errors import UsageError
+from newfound.engine.device import LONG_RUN_STEPS, hardware, resolve_device, resolve_mode, resolve_precision
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Two GPUs with bf16."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    return monkeypatch
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+
+
+@pytest.mark.usefixtures("gpus")
+@pytest.mark.parametrize(
+    ("wanted", "got"), [("auto", "cuda"), ("cuda", "cuda"), ("cuda:1", "cuda:1"), ("cpu", "cpu")]
+)
+def test_device_with_gpus(wanted: str, got: str) -> None:
+    assert resolve_device(wanted) == torch.device(got)
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_device_without_a_gpu() -> None:
+    assert resolve_device("auto") == CPU
+    with pytest.raises(
+        UsageError, match=r"device 'cuda' must exist; this machine has 0 GPUs.*try device=cpu"
+    ):
+        resolve_device("cuda")
+
+
+@pytest.mark.usefixtures("gpus")
+def test_a_gpu_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match=r"'cuda:2' must exist; this machine has 2 GPUs"):
+        resolve_device("cuda:2")
+
+
+@pytest.mark.parametrize("wanted", ["gpu", "", "mps", "meta", "cuda:-1", "cuda:x", "cpu cuda"])
+def test_what_is_no_device_of_ours(wanted: str) -> None:
+    with pytest.raises(
+        UsageError, match=f"device must be auto, cpu or cuda.*got '{wanted}'; try device=auto"
+    ):
+        resolve_device(wanted)
+
+
+def test_precision_on_a_cpu() -> None:
+    assert resolve_precision("auto", CPU) == torch.float32
+    assert resolve_precision("bf16", CPU) == torch.bfloat16
+    with pytest.raises(UsageError, match="fp16 needs a GPU; got device cpu; try precision=float32 or bf16"):
+        resolve_precision("fp16", CPU)
+
+
+def test_precision_on_a_gpu(gpus: pytest.MonkeyPatch) -> None:
+    assert resolve_precision("auto", GPU) == torch.bfloat16
+    assert resolve_precision("float32", GPU) == torch.float32
+    gpus.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    assert resolve_precision("auto", GPU) == torch.float16
+
+
+@pytest.mark.parametrize(
+    ("wanted", "device", "precision", "steps", "mode"),
+    [
+        ("auto", CPU, torch.float32, 10**6, "eager"),
+        ("auto", GPU, torch.bfloat16, LONG_RUN_STEPS, "graph"),
+        ("auto", GPU, torch.bfloat16, LONG_RUN_STEPS - 1, "eager"),
+        ("auto", GPU, torch.float16, 10**6, "eager"),
+        ("eager", GPU, torch.bfloat16, 10**6, "eager"),
+        ("compiled", CPU, torch.float32, 1, "compiled"),
+        ("compiled", GPU, torch.float16, 1, "compiled"),
+        ("graph", GPU, torch.float32, 1, "graph"),
+    ],
+)
+def test_mode(wanted: str, device: torch.device, precision: torch.dtype, steps: int, mode: str) -> None:
+    assert resolve_mode(wanted, device, precision, steps) == mode
+
+
+@pytest.mark.parametrize(("device", "precision"), [(CPU, torch.float32), (GPU, torch.float16)])
+def test_a_graph_needs_a_gpu_and_no_loss_scaling(device: torch.device, precision: torch.dtype) -> None:
+    with pytest.raises(
+        UsageError, match=f"mode graph needs a GPU.*got {device.type} and {precision}; try mode=auto"
+    ):
+        resolve_mode("graph", device, precision, 10**6)
+
+
+def test_hardware_in_words() -> None:
+    assert hardware(CPU) == f"CPU, {torch.get_num_threads()} threads"

@@ -1,0 +1,181 @@
+"""One training step: what it does to weights, sums and prototypes, in every mode a CPU has."""
+
+import shutil
+from collections.abc import Iterator
+from copy import deepcopy
+from itertools import islice
+
+import pytest
+import torch
+from torch import Tensor
+
+from newfound.core.learner import Method
+from newfound.core.records import Clock, Losses, total
+from newfound.data.images import Dataset
+from newfound.data.loader import Draw, Loader
+from newfound.engine.step import Mode, Step, learner_optimiser, set_learning_rate
+from newfound.experiment.model import build_method
+from tests.tiny import CPU, tiny_recipe
+
+MOMENTUM, DECAY = 0.9, 1e-3
+NEEDS_COMPILER = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="mode=compiled on a CPU needs a C++ compiler (c++, g++ or clang++), and there is none here",
+)
+
+
+def stepping(
+    data: Dataset, lr: float, mode: Mode = "eager", precision: torch.dtype = torch.float32
+) -> tuple[Method, Step]:
+    """IIC with two heads and two views in batches of 16, the same at each call."""
+    recipe = tiny_recipe("iic", heads=2, overcluster=2, small_crops=0, augmentation="weak")
+    method = build_method(recipe, data.split.task, data.split.look, CPU)
+    loader = Loader(
+        data.split,
+        method.views,
+        uses=method.uses,
+        augmentation="weak",
+        batch_size=16,
+        labelled_share="proportional",
+        seed=0,
+        stage="discover",
+        device=CPU,
+    )
+    optimiser = learner_optimiser(method, MOMENTUM, DECAY)
+    set_learning_rate(optimiser, lr)
+    return method, Step(method, loader, optimiser, precision=precision, mode=mode, epochs=1)
+
+
+def draws(step: Step, number: int) -> Iterator[Draw]:
+    return islice(step.loader.draws(0), number)
+
+
+def losses_of(method: Method, step: Step, draw: Draw) -> Losses:
+    batch, clock = step.loader.batch(draw), Clock(torch.zeros(()), 1)
+    return method.loss(method(batch, clock), batch, clock)
+
+
+def prototypes(method: Method) -> Iterator[Tensor]:
+    return (p for name, p in method.named_parameters() if name.endswith("prototypes"))
+
+
+def test_sums_are_what_the_losses_say(digits: Dataset) -> None:
+    """With a learning rate of zero, so that every step sees the same weights."""
+    method, step = stepping(digits, lr=0.0)
+    expected: dict[str, list[Tensor]] = {}
+    for draw in draws(step, 4):
+        for name, value in losses_of(deepcopy(method), step, draw).items():
+            expected.setdefault(name, []).append(value.detach())
+        step(draw)
+    assert set(step.sums) == set(expected) == {"ce", "over", "inter", "intra"}
+    for name, values in expected.items():
+        assert not step.sums[name].requires_grad
+        torch.testing.assert_close(step.sums[name], torch.stack(values).sum(0), rtol=1e-5, atol=1e-5)
+    step.reset(7)
+    assert not any(value.any() for value in step.sums.values())
+    assert step.clock.epoch.item() == 7
+
+
+def test_a_step_is_sgd_by_hand(digits: Dataset) -> None:
+    """v ← m v + (g + d w), w ← w - lr v, then prototypes to unit length; float32 agrees to 1e-6."""
+    lr = 0.05
+    method, step = stepping(digits, lr)
+    mirror = deepcopy(method)
+    velocity: dict[str, Tensor] = {}
+    for draw in draws(step, 3):
+        mirror.zero_grad()
+        total(losses_of(mirror, step, draw)).backward()  # type: ignore[no-untyped-call]
+        step(draw)
+        with torch.no_grad():
+            for name, p in mirror.named_parameters():
+                assert p.grad is not None
+                push = p.grad + DECAY * p
+                velocity[name] = MOMENTUM * velocity[name] + push if name in velocity else push
+                p.sub_(lr * velocity[name])
+                if name.endswith("prototypes"):
+                    p.div_(p.norm(dim=-1, keepdim=True))
+    for name, p in method.named_parameters():
+        torch.testing.assert_close(p, mirror.get_parameter(name), rtol=1e-5, atol=1e-6)
+
+
+def test_prototypes_have_unit_length_after_every_step(digits: Dataset) -> None:
+    method, step = stepping(digits, lr=0.5)
+    for draw in draws(step, 4):
+        before = [p.clone() for p in prototypes(method)]
+        step(draw)
+        for p, old in zip(prototypes(method), before, strict=True):
+            assert not torch.equal(p, old)
+            torch.testing.assert_close(p.norm(dim=-1), torch.ones(p.shape[:-1]))
+
+
+def test_frozen_parameters_stay_as_they_are(digits: Dataset) -> None:
+    method, step = stepping(digits, lr=0.5)
+    method.encoder.requires_grad_(False)
+    before = {name: p.clone() for name, p in method.named_parameters()}
+    for draw in draws(step, 3):
+        step(draw)
+    changed = {name for name, p in method.named_parameters() if not torch.equal(p, before[name])}
+    assert changed == {name for name in before if not name.startswith("encoder.")}
+
+
+def test_gradients_are_gone_after_a_step(digits: Dataset) -> None:
+    method, step = stepping(digits, lr=0.1)
+    step(next(draws(step, 1)))
+    assert all(p.grad is None for p in method.parameters())
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+def test_half_precision_is_close_to_float32(digits: Dataset, precision: torch.dtype) -> None:
+    """bf16 keeps 8 bits of a product; fp16 keeps 11 and scales its loss; the losses agree to 3 %."""
+    sums = []
+    for each in (torch.float32, precision):
+        method, step = stepping(digits, lr=0.02, precision=each)
+        for draw in draws(step, 4):
+            step(draw)
+        assert step.scaler.is_enabled() == (each == torch.float16)
+        assert all(p.dtype == torch.float32 and torch.isfinite(p).all() for p in method.parameters())
+        sums.append(step.sums)
+    for name, value in sums[0].items():
+        assert sums[1][name].dtype == torch.float32
+        assert not torch.equal(value, sums[1][name])
+        torch.testing.assert_close(value, sums[1][name], rtol=0.03, atol=0.01)
+
+
+def test_fp16_leaves_out_a_step_whose_scaled_gradients_overflow(digits: Dataset) -> None:
+    method, step = stepping(digits, lr=0.02, precision=torch.float16)
+    step.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**100)
+    before = {name: p.clone() for name, p in method.named_parameters()}
+    step(next(draws(step, 1)))
+    for name, p in method.named_parameters():
+        torch.testing.assert_close(p, before[name], rtol=0, atol=1e-6)
+    assert step.scaler.get_scale() == 2.0**99
+
+
+def test_learning_rate_is_set_in_place_where_it_is_a_tensor() -> None:
+    weight = torch.nn.Parameter(torch.ones(1))
+    on_cpu, captured = (torch.optim.SGD([weight], lr=lr) for lr in (0.1, torch.tensor(0.1)))
+    tensor = captured.param_groups[0]["lr"]
+    for optimiser in (on_cpu, captured):
+        set_learning_rate(optimiser, 0.25)
+    assert on_cpu.param_groups[0]["lr"] == 0.25
+    assert captured.param_groups[0]["lr"] is tensor
+    assert tensor.item() == 0.25
+
+
+@NEEDS_COMPILER
+def test_compiled_is_eager(digits: Dataset) -> None:
+    """Three steps with the same draws: losses and weights to 1e-4, as fused kernels add up in another order.
+
+    Compiling takes most of a minute on one core.
+    """
+    eager, first = stepping(digits, 0.05)
+    compiled, second = stepping(digits, 0.05, "compiled")
+    for draw in draws(first, 3):
+        first(draw)
+        second(draw)
+    assert second.take_compile_seconds() > 0
+    assert second.take_compile_seconds() == first.take_compile_seconds() == 0
+    for name, value in first.sums.items():
+        torch.testing.assert_close(second.sums[name], value, rtol=1e-4, atol=1e-4)
+    for name, value in eager.state_dict().items():
+        torch.testing.assert_close(compiled.state_dict()[name], value, rtol=1e-4, atol=1e-4)

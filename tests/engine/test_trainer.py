@@ -1,0 +1,177 @@
+"""The training loop: epochs in order, resumable, stopping at what is not finite."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import cos, nan, pi
+
+import pytest
+import torch
+from torch import Tensor
+
+from newfound.core.config import TrainConfig
+from newfound.core.errors import RunError
+from newfound.core.learner import Bank, Learner
+from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
+from newfound.data.images import Dataset
+from newfound.data.loader import Loader
+from newfound.engine.bank import TrainingBank, Viewer
+from newfound.engine.checkpoint import momentum_of, restore_momentum
+from newfound.engine.trainer import EpochRecord, Trainer
+from newfound.nn.small import SmallEncoder
+from tests.tiny import CPU
+
+TRAIN = TrainConfig(epochs=5, batch_size=60, lr=0.2, min_lr=0.01, warmup=2, augmentation="weak")
+STEPS = 4
+
+
+class Toy(Learner):
+    """Three heads, of which the second is the best, a loss with chance in it, and a diary."""
+
+    def __init__(self) -> None:
+        super().__init__(SmallEncoder(), Task(5, 5), None)
+        self.head = torch.nn.Linear(self.encoder.dim, 3)
+        self.diary: list[str] = []
+        self.spoil_in = -1
+
+    @property
+    def views(self) -> Views:
+        return Views(1)
+
+    def forward(self, batch: Batch, clock: Clock) -> Outputs:
+        return {"heads": self.head(self.encode(batch.views))}
+
+    def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
+        self.diary.append(f"step {clock.epoch.item():.0f} of {clock.epochs}, training={self.training}")
+        squares = (out["heads"] + torch.rand(3)).square().mean((0, 1))
+        spoiled = torch.where(clock.epoch == self.spoil_in, nan, 0.0)
+        return {
+            "ce": squares + torch.tensor([2.0, 0.0, 1.0]),
+            "more": squares * 0 + torch.tensor([0.5, 0.0, 3.0]),
+            "plain": squares.mean() + spoiled,
+        }
+
+    def begin(self, bank: Bank) -> None:
+        self.diary.append(f"begin {len(bank.labels)}")
+
+    def after_step(self) -> None:
+        self.diary.append("after step")
+
+    def after_epoch(self, bank: Bank) -> None:
+        self.diary.append("after epoch")
+
+
+def trainer(data: Dataset, train: TrainConfig = TRAIN) -> tuple[Toy, Trainer]:
+    torch.manual_seed(0)
+    learner = Toy()
+    loader = Loader(
+        data.split,
+        learner.views,
+        uses="both",
+        augmentation=train.augmentation,
+        batch_size=train.batch_size,
+        labelled_share="proportional",
+        seed=0,
+        stage="discover",
+        device=CPU,
+    )
+    assert loader.steps == STEPS
+    bank = TrainingBank(Viewer(learner, data.split.look, CPU, torch.float32), data.split)
+    return learner, Trainer(learner, loader, train, bank)
+
+
+def timeless(records: list[EpochRecord] | Iterator[EpochRecord]) -> list[EpochRecord]:
+    return [replace(record, seconds=0, images_per_second=0) for record in records]
+
+
+def test_records_come_in_order_with_the_learning_rate_of_each_epoch(digits: Dataset) -> None:
+    _, train = trainer(digits)
+    used = []
+    records = []
+    for record in train.run():
+        records.append(record)
+        used.append(train.optimiser.param_groups[0]["lr"])
+    assert [(r.stage, r.epoch, r.epochs) for r in records] == [("discover", e, 5) for e in range(5)]
+    falling = [0.01 + 0.19 * (1 + cos(pi * done / 3)) / 2 for done in range(3)]
+    assert [r.lr for r in records] == pytest.approx([0.01, 0.2, *falling])
+    assert used == [r.lr for r in records]
+    assert all(r.seconds > 0 for r in records)
+    assert [r.images_per_second * r.seconds for r in records] == pytest.approx([STEPS * 60] * 5)
+
+
+def test_nothing_happens_before_it_is_asked_for(digits: Dataset) -> None:
+    learner, train = trainer(digits)
+    epochs = train.run()
+    assert learner.diary == []
+    next(epochs)
+    epoch = ["step 0 of 5, training=True", "after step"] * STEPS + ["after epoch"]
+    assert learner.diary == ["begin 120", "after step", *epoch]
+
+
+def test_training_mode_comes_back_whatever_the_caller_did(digits: Dataset) -> None:
+    learner, train = trainer(digits)
+    for _ in train.run():
+        learner.eval()
+    assert not any("training=False" in line for line in learner.diary)
+
+
+@pytest.mark.parametrize("first_epoch", [1, 3])
+def test_a_resumed_run_repeats_every_record_and_bit(digits: Dataset, first_epoch: int) -> None:
+    whole, train = trainer(digits)
+    expected = timeless(train.run())
+    before, interrupted = trainer(digits)
+    epochs = interrupted.run()
+    for _ in range(first_epoch):
+        next(epochs)
+    after, resumed = trainer(digits)
+    after.load_state_dict(before.state_dict())
+    restore_momentum(after, resumed.optimiser, momentum_of(before, interrupted.optimiser))
+    torch.rand(11)
+    assert timeless(resumed.run(first_epoch)) == expected[first_epoch:]
+    assert all(torch.equal(value, after.state_dict()[key]) for key, value in whole.state_dict().items())
+    assert not any(line.startswith("begin") for line in after.diary)
+
+
+def test_losses_are_means_over_the_epoch(digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, train = trainer(digits)
+    seen: list[Losses] = []
+    original = Toy.loss
+
+    def noted(self: Toy, out: Outputs, batch: Batch, clock: Clock) -> Losses:
+        seen.append(original(self, out, batch, clock))
+        return seen[-1]
+
+    monkeypatch.setattr(Toy, "loss", noted)
+    record = next(train.run())
+    assert len(seen) == STEPS
+    for name, value in record.losses.items():
+        assert value == pytest.approx(sum(losses[name].mean().item() for losses in seen) / STEPS, rel=1e-5)
+    by_head: Tensor = torch.stack([losses["ce"] + losses["more"] for losses in seen]).mean(0)
+    assert record.head_losses == pytest.approx(by_head.tolist(), rel=1e-5)
+    assert record.best_head == int(by_head.argmin()) == 1
+
+
+def test_best_head_is_the_lowest() -> None:
+    record = EpochRecord("discover", 0, 1, 0.1, {}, [3.0, 2.0, 2.5], 1.0, 1.0)
+    assert record.best_head == 1
+    assert replace(record, head_losses=[]).best_head == 0
+    assert replace(record, head_losses=[1.0, 1.0]).best_head == 0
+
+
+def test_what_is_not_finite_stops_the_run_before_its_epoch_counts(digits: Dataset) -> None:
+    learner, train = trainer(digits)
+    learner.spoil_in = 2
+    records: list[EpochRecord] = []
+    with pytest.raises(RunError) as caught:
+        records.extend(train.run())
+    assert str(caught.value) == (
+        "the loss must stay finite; got plain = nan in epoch 3 of discover; "
+        "the last good checkpoint is kept; start again with a lower lr or with precision=float32"
+    )
+    assert [record.epoch for record in records] == [0, 1]
+    assert [line for line in learner.diary if line == "after epoch"] == ["after epoch"] * 2
+
+
+def test_no_epochs_still_begin(digits: Dataset) -> None:
+    learner, train = trainer(digits, replace(TRAIN, epochs=0))
+    assert list(train.run()) == []
+    assert learner.diary == ["begin 120", "after step"]

@@ -1,0 +1,62 @@
+"""Status and means of recorded runs, from files written here."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from newfound.report.readme import digits_section, generated, methods_section
+from newfound.report.recorded import Measured, load_records, measured, status
+
+
+def record(
+    folder: Path, method: str, seed: int, acc: float, benchmark: str = "cifar10", recipe: str = "published"
+) -> None:
+    path = folder / benchmark / f"{method}-seed{seed}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    numbers = {"task_aware": {"train": {"acc": {"mean": acc, "best_head": 0.0}}}}
+    path.write_text(json.dumps({"method": method, "benchmark": benchmark, "recipe": recipe, **numbers}))
+
+
+def test_mean_and_spread_over_the_seeds_of_one_recipe(tmp_path: Path) -> None:
+    for seed, acc in enumerate((0.90, 0.92, 0.97)):
+        record(tmp_path, "iic", seed, acc)
+    record(tmp_path, "iic", 9, 0.1, recipe="custom")
+    found = measured(load_records(tmp_path), "iic", "cifar10", "task_aware.train.acc", "published")
+    assert found is not None
+    assert found.mean == pytest.approx(93.0)
+    assert found.count == 3
+    assert found.std == pytest.approx((((3**2) + 1 + 4**2) / 2) ** 0.5)
+    assert str(found) == "93.0 ± 3.6 (n = 3)"
+
+
+def test_a_single_run_is_marked(tmp_path: Path) -> None:
+    assert str(Measured(98.765, None, 1)) == "98.8 (n = 1)"
+
+
+def test_what_was_not_measured_is_none(tmp_path: Path) -> None:
+    record(tmp_path, "iic", 0, 0.9)
+    records = load_records(tmp_path)
+    assert measured(records, "iic", "cifar100-20", "task_aware.train.acc", "published") is None
+    assert measured(records, "iic", "cifar10", "task_agnostic.legacy.all", "published") is None
+
+
+@pytest.mark.parametrize(
+    ("acc", "word"), [(0.991, "reproduced"), (0.982, "reproduced"), (0.979, "missed"), (None, "implemented")]
+)
+def test_status(tmp_path: Path, acc: float | None, word: str) -> None:
+    if acc is not None:
+        record(tmp_path, "iic", 0, acc)
+    assert status(load_records(tmp_path), "iic").startswith(word)
+
+
+def test_generated_parts_replace_only_what_is_between_their_marks(tmp_path: Path) -> None:
+    record(tmp_path, "iic", 0, 0.97, benchmark="digits", recipe="newfound")
+    text = "a\n<!-- methods -->\nold\n<!-- /methods -->\nb\n<!-- digits -->\n\n<!-- /digits -->\nc"
+    new = generated(text, tmp_path)
+    assert new.startswith("a\n<!-- methods -->\n| method")
+    assert "old" not in new
+    assert "| IIC | 97.0 (n = 1) |  |  |" in new
+    assert generated(new, tmp_path) == new
+    assert methods_section(load_records(tmp_path)) in new
+    assert digits_section(load_records(tmp_path)) in new

@@ -1,0 +1,62 @@
+"""Supervised pretraining against its definition as loops."""
+
+import torch
+
+from newfound.core.records import Batch, Clock, Task, Views
+from newfound.core.registry import stage_class
+from newfound.nn.small import SmallEncoder
+from newfound.stages.supervised import Supervised
+
+CLOCK = Clock(torch.zeros(()), 1)
+
+
+def stage() -> Supervised:
+    torch.manual_seed(0)
+    return Supervised(SmallEncoder(), Task(3, 2), Supervised.Config())
+
+
+def test_loss_is_its_definition() -> None:
+    """CE with temperature 0.1, mean over two views and the batch; float32 logits / tau reach 10."""
+    torch.manual_seed(0)
+    known = (torch.rand(2, 5, 3) * 2 - 1).requires_grad_()
+    copy = known.detach().double().requires_grad_()
+    labels = torch.tensor([0, 2, 1, 1, 0])
+    batch = Batch((torch.zeros(2, 5, 3, 1, 1),), labels, torch.arange(5))
+    losses = stage().loss({"known": known}, batch, CLOCK)
+    expected = torch.zeros((), dtype=torch.float64)
+    for v in range(2):
+        for i in range(5):
+            scaled = copy[v, i] / 0.1
+            expected = expected - (scaled[labels[i]] - scaled.logsumexp(0)) / 10
+    assert list(losses) == ["ce"]
+    torch.testing.assert_close(losses["ce"].double(), expected, rtol=1e-5, atol=1e-6)
+    (gradient,), (wanted,) = (
+        torch.autograd.grad(loss, leaf) for loss, leaf in ((losses["ce"], known), (expected, copy))
+    )
+    torch.testing.assert_close(gradient.double(), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_forward_is_the_cosine_head_on_each_view() -> None:
+    learner = stage().eval()
+    views = torch.rand(2, 4, 3, 8, 8)
+    out = learner(Batch((views,), torch.zeros(4, dtype=torch.int64), torch.arange(4)), CLOCK)
+    for v in range(2):
+        for i in range(4):
+            z = learner.encoder(views[v, i : i + 1])[0]
+            for c in range(3):
+                prototype = learner.h.prototypes[c]
+                cosine = (z @ prototype) / (z.norm() * prototype.norm())
+                torch.testing.assert_close(out["known"][v, i, c], cosine, rtol=1e-4, atol=1e-5)
+
+
+def test_it_is_the_stage_called_pretrain_and_sees_two_views_of_labelled_images() -> None:
+    assert stage_class("pretrain") is Supervised
+    assert Supervised.uses == "labelled"
+    assert stage().views == Views(large=2, small=0)
+
+
+def test_prototypes_have_unit_length_after_a_step() -> None:
+    learner = stage()
+    learner.h.prototypes.data.mul_(7)
+    learner.after_step()
+    torch.testing.assert_close(learner.h.prototypes.norm(dim=-1), torch.ones(3))
