@@ -6,15 +6,15 @@ from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from annotated_types import Ge, Gt
-from pydantic import TypeAdapter, ValidationError
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from newfound.core.errors import UsageError, unknown
 
 Count = Annotated[int, Ge(0)]
 Positive = Annotated[int, Ge(1)]
 TwoOrMore = Annotated[int, Ge(2)]
-NonNegative = Annotated[float, Ge(0)]
-PositiveFloat = Annotated[float, Gt(0)]
+NonNegative = Annotated[FiniteFloat, Ge(0)]
+PositiveFloat = Annotated[FiniteFloat, Gt(0)]
 Overrides = Mapping[str, Any]
 C = TypeVar("C")
 

@@ -22,9 +22,9 @@ class Viewer:
     @torch.no_grad()
     def over(self, images: ImageSet, function: Function, axis: int = 0) -> Tensor:
         """`function` of every image, joined along `axis`, in float32."""
-        was_training = self.learner.training
+        was_training, look = self.learner.training, self.look
         self.learner.eval()
-        out, look = [], self.look
+        out = []
         for rows in torch.split(torch.arange(len(images), device=self.device), CHUNK):
             view = evaluation_view(images.take(rows), look.size, look.kind, look.mean, look.std)
             with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):

@@ -44,6 +44,8 @@ class Step:
         if mode != "eager":
             self._prepare = torch.compile(loader.batch, dynamic=False)
             self._losses = torch.compile(self._forward, dynamic=False)
+        # Shapes never change, so the fastest convolution found in the first step serves all others.
+        torch.backends.cudnn.benchmark = self.device.type == "cuda"
         self._graph: torch.cuda.CUDAGraph | None = None
         self._static: Draw | None = None
         self._calls = 0

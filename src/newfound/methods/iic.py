@@ -50,6 +50,12 @@ _IMAGENET = {
         "cifar100-50": {"overcluster": 3},
         "imagenet-30": _IMAGENET,
     },
+    variations={
+        "inter-only": {"intra": "none"},
+        "intra-only": {"alpha": 0.0},
+        "mse": {"alpha": 0.0, "intra": "mse"},
+        "fast": {"epochs": 140, "pretrain.epochs": 100},
+    },
 )
 class IIC(Method):
     """UNO's objective, pushed apart between the two sets and pulled together between views."""
