@@ -26,6 +26,7 @@ SURFACE = {
     "reproduce": {
         *("benchmark", "method", "--recipe", "--seeds", "--data-dir", "--stop-after", "--out", "--results"),
     },
+    "tables": {"--results"},
     "evaluate": {"run", "--data-dir"},
     "figures": {"run", "--compare", "--out", "--data-dir"},
     "predict": {"run", "images", "--out", "--strict"},

@@ -1,6 +1,6 @@
 """Measured runs for results/: a published recipe, or a named variation of it, over seeds."""
 
-import shutil
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +9,7 @@ import typer
 from newfound.cli.train import DataDir, StopAfter, run_chain
 from newfound.core.errors import UsageError, unknown
 from newfound.core.registry import method_entry
+from newfound.engine.files import write_json
 from newfound.experiment import Folder, Source
 
 
@@ -39,8 +40,8 @@ def reproduce(
         overrides = {**(variations[recipe] if recipe else {}), "seed": seed}
         source = Source(benchmark=benchmark, data_dir=data_dir)
         run_chain(method, overrides, source, folder.path, folder.config.exists(), stop_after)
-        record.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder.results, record)
+        found = json.loads(folder.results.read_text(encoding="utf-8"))
+        write_json(record, found | {"recipe": recipe or found["recipe"]})
         print(f"recorded: {record}")
 
 

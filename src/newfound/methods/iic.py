@@ -40,6 +40,19 @@ _IMAGENET = {
     "pretrain.batch_size": 512,
     "pretrain.warmup": 5,
 }
+_DIGITS = {
+    "overcluster": 10,
+    "hidden": 256,
+    "projection": 64,
+    "small_crops": 0,
+    "epochs": 60,
+    "batch_size": 64,
+    "lr": 0.1,
+    "warmup": 4,
+    "pretrain.epochs": 60,
+    "pretrain.batch_size": 64,
+    "pretrain.warmup": 2,
+}
 
 
 @register(
@@ -50,10 +63,12 @@ _IMAGENET = {
         "cifar100-50": {"overcluster": 3},
         "imagenet-30": _IMAGENET,
     },
+    ours={"digits": _DIGITS},
     variations={
         "inter-only": {"intra": "none"},
         "intra-only": {"alpha": 0.0},
         "mse": {"alpha": 0.0, "intra": "mse"},
+        "appendix": {"alpha": 0.05},
         "fast": {"epochs": 140, "pretrain.epochs": 100},
     },
 )

@@ -21,7 +21,10 @@ from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
 
 
-@register("kmeans")
+@register(
+    "kmeans",
+    ours={"digits": {"pretrain.epochs": 60, "pretrain.batch_size": 64, "pretrain.warmup": 2}},
+)
 class FeatureKMeans(Method):
     """Centres of the novel images beside the means of the known classes."""
 

@@ -49,6 +49,19 @@ _IMAGENET = {
     "pretrain.batch_size": 512,
     "pretrain.warmup": 5,
 }
+_DIGITS = {
+    "overcluster": 10,
+    "hidden": 256,
+    "projection": 64,
+    "small_crops": 0,
+    "epochs": 60,
+    "batch_size": 64,
+    "lr": 0.1,
+    "warmup": 4,
+    "pretrain.epochs": 60,
+    "pretrain.batch_size": 64,
+    "pretrain.warmup": 2,
+}
 
 
 @register(
@@ -58,6 +71,7 @@ _IMAGENET = {
         **{name: {} for name in ("cifar10", "cifar100-20", "cifar100-50")},
         "imagenet-30": _IMAGENET | {"heads": 3, "lr": 0.02},
     },
+    ours={"digits": _DIGITS | {"augmentation": "v2", "pretrain.augmentation": "v2"}},
 )
 @register(
     "uno-v2",
@@ -67,6 +81,8 @@ _IMAGENET = {
         "cifar100-50": {"overcluster": 3},
         "imagenet-30": _IMAGENET | {"overcluster": 4, "lr": 0.2},
     },
+    ours={"digits": _DIGITS},
+    variations={"appendix": {}},
 )
 class UNO(Method):
     """Labels and pseudo-labels as one target, each view's predicted from the others."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import newfound.experiment  # noqa: F401 (registers the methods)
 from newfound.core.registry import method_entry, method_names
+from newfound.report.paper_tables import TABLES
 from newfound.report.recorded import load_records, measured, status
 
 DIGITS = {
@@ -41,10 +42,20 @@ def digits_section(records: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def tables_section(records: Sequence[dict[str, Any]]) -> str:
+    """The paper's tables, ours beside the published values."""
+    return "\n\n".join(table.markdown(records) for table in TABLES)
+
+
 def generated(text: str, results: Path) -> str:
     """The README's `text` with each generated part written anew between its two marks."""
     records = load_records(results)
-    for name, section in (("methods", methods_section(records)), ("digits", digits_section(records))):
+    sections = {
+        "methods": methods_section(records),
+        "digits": digits_section(records),
+        "tables": tables_section(records),
+    }
+    for name, section in sections.items():
         marks = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", re.DOTALL)
         text = marks.sub(lambda found, section=section: found[1] + section + found[2], text)  # type: ignore[misc]
     return text

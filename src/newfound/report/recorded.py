@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from newfound.report.published import TASK_AWARE_ACC
+from newfound.report.paper import task_aware_acc
 
 CLOSE = 1.0
 """Points below the paper's value that still count as reproduced."""
@@ -15,15 +15,16 @@ CLOSE = 1.0
 
 @dataclass(frozen=True)
 class Measured:
-    """A number over the seeds of one method on one benchmark, in %."""
+    """A number over the seeds of one method on one benchmark."""
 
     mean: float
     std: float | None
     count: int
 
     def __str__(self) -> str:
-        spread = "" if self.std is None else f" ± {self.std:.1f}"
-        return f"{self.mean:.1f}{spread} (n = {self.count})"
+        digits = 1 if self.mean > 1 else 4
+        spread = "" if self.std is None else f" ± {self.std:.{digits}f}"
+        return f"{self.mean:.{digits}f}{spread} (n = {self.count})"
 
 
 def load_records(folder: Path) -> list[dict[str, Any]]:
@@ -32,12 +33,24 @@ def load_records(folder: Path) -> list[dict[str, Any]]:
 
 
 def measured(
-    records: Sequence[dict[str, Any]], method: str, benchmark: str, path: str, recipe: str
+    records: Sequence[dict[str, Any]],
+    method: str,
+    benchmark: str,
+    path: str,
+    recipe: str,
+    scale: float = 100.0,
 ) -> Measured | None:
-    """The number at `path` (such as task_aware.train.acc), mean over heads, over the seeds of a recipe."""
-    wanted = {"method": method, "benchmark": benchmark, "recipe": recipe}
-    found = [r for r in records if all(r[key] == value for key, value in wanted.items())]
-    values = [100 * number for record in found if (number := _at(record, path)) is not None]
+    """The number at `path` (such as task_aware.train.acc), mean over heads, over the seeds of a recipe.
+
+    imagenet-30 stands for its three subsets.
+    """
+    found = [
+        record
+        for record in records
+        if (record["method"], record["recipe"]) == (method, recipe)
+        and record["benchmark"] in (benchmark, *(f"{benchmark}-{subset}" for subset in "abc"))
+    ]
+    values = [scale * number for record in found if (number := _at(record, path)) is not None]
     if not values:
         return None
     return Measured(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
@@ -53,7 +66,7 @@ def _at(record: dict[str, Any], path: str) -> float | None:
 def status(records: Sequence[dict[str, Any]], method: str) -> str:
     """What the recorded runs say: implemented, or reproduced or missed on each benchmark, and by how much."""
     lines = []
-    for benchmark, paper in TASK_AWARE_ACC.get(method, {}).items():
+    for benchmark, paper in task_aware_acc(method).items():
         ours = measured(records, method, benchmark, "task_aware.train.acc", "published")
         if ours is not None:
             word = "reproduced" if ours.mean >= paper - CLOSE else "missed"

@@ -118,7 +118,8 @@ def _digits(size: int) -> dict[str, Recipe]:
         "twice-reflect": Recipe((Translate(shift),)),
         "v1": Recipe((Crop(size, OneOf(Padded(shift), Resized(0.7, 1.0))), ink)),
         "v2": Recipe(
-            large=(Crop(size, OneOf(Padded(shift), Resized(0.6, 1.0))), ink),
+            # The margin lets a box reach beyond the image, so that digits shrink as well as grow.
+            large=(Crop(size + 2 * shift, Padded(shift)), Crop(size, Resized(0.5, 1.0)), ink),
             small=(Crop(small, Resized(0.5, 0.9)), ink),
         ),
     }

@@ -1,0 +1,132 @@
+"""The paper's tables with our measured values beside the published ones, from results/ alone."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from newfound.report import paper
+from newfound.report.recorded import Measured, measured
+
+Records = Sequence[dict[str, Any]]
+CIFAR = paper.BENCHMARKS[:3]
+ACC = "task_aware.train.acc"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading, and where its number stands in the records."""
+
+    heading: str
+    benchmark: str
+    path: str
+    recipe: str | None = None
+    """The recipe of the whole column; otherwise each line has its own."""
+
+    @property
+    def scale(self) -> float:
+        """Accuracies are printed in %, NMI and ARI as they are."""
+        return 1.0 if self.path.endswith(("nmi", "ari")) else 100.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row: its label, the run it shows, and what the paper prints."""
+
+    label: str
+    method: str
+    recipe: str
+    published: str
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One table of the paper."""
+
+    title: str
+    columns: tuple[Column, ...]
+    lines: tuple[Line, ...]
+
+    def markdown(self, records: Records) -> str:
+        """Each cell: ours, then the paper's in brackets; what was not measured is empty."""
+        rows = [["", *(column.heading for column in self.columns)], ["---"] * (len(self.columns) + 1)]
+        for line in self.lines:
+            cells = zip(self.columns, line.published.split(), strict=True)
+            rows.append([line.label, *(_cell(records, line, column, text) for column, text in cells)])
+        return "\n".join([f"**{self.title}**", "", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _cell(records: Records, line: Line, column: Column, published: str) -> str:
+    recipe = column.recipe or line.recipe
+    ours: Measured | None = measured(
+        records, line.method, column.benchmark, column.path, recipe, column.scale
+    )
+    theirs = "" if published == "-" else f"[{published}]"
+    return f"{ours or ''} {theirs}".strip()
+
+
+def _methods(numbers: Mapping[str, str]) -> tuple[Line, ...]:
+    return tuple(Line(name, name, "published", text) for name, text in numbers.items())
+
+
+def _columns(benchmarks: Iterable[str], paths: Mapping[str, str]) -> tuple[Column, ...]:
+    return tuple(
+        Column(f"{benchmark} {name}".strip(), benchmark, path)
+        for benchmark in benchmarks
+        for name, path in paths.items()
+    )
+
+
+_NUMBERS = {name.upper(): f"task_aware.train.{name}" for name in ("acc", "nmi", "ari")}
+_PARTS = {part: f"task_agnostic.legacy.{part}" for part in ("known", "novel", "all")}
+_RUNS = {
+    ("no", "no"): ("uno-v2", "published"),
+    ("yes", "no"): ("iic", "inter-only"),
+    ("no", "yes"): ("iic", "intra-only"),
+    ("yes", "yes"): ("iic", "published"),
+}
+
+TABLES = (
+    PaperTable(
+        "Ablation: task-aware, training split",
+        _columns(CIFAR, _NUMBERS),
+        tuple(
+            Line(f"inter-class {inter}, intra-class {intra}", *_RUNS[inter, intra], text)
+            for (inter, intra), text in paper.ABLATION.items()
+        ),
+    ),
+    PaperTable(
+        "sKLD against MSE for the intra-class constraint: task-aware ACC in %, training split",
+        _columns(CIFAR, {"": ACC}),
+        tuple(
+            Line(label, *run, text)
+            for (label, text), run in zip(
+                paper.SKLD_AGAINST_MSE.items(),
+                (("uno-v2", "published"), ("iic", "mse"), ("iic", "intra-only")),
+                strict=True,
+            )
+        ),
+    ),
+    PaperTable(
+        "Task-aware ACC in %, training split",
+        _columns(paper.BENCHMARKS, {"": ACC}),
+        _methods(paper.TASK_AWARE),
+    ),
+    PaperTable(
+        "Task-agnostic accuracy in %, test split, legacy matching",
+        _columns(CIFAR, _PARTS),
+        _methods(paper.TASK_AGNOSTIC),
+    ),
+    PaperTable(
+        "More novel classes, CIFAR100: task-aware ACC in %, training split",
+        _columns((f"cifar100-{count}" for count in paper.NOVEL_COUNTS), {"": ACC}),
+        tuple(Line(name, name, "appendix", text) for name, text in paper.MORE_NOVEL.items()),
+    ),
+    PaperTable(
+        "Unknown number of novel classes, CIFAR100-20: task-aware ACC in %, training split",
+        (
+            Column("20, known", "cifar100-20", ACC),
+            Column("23, estimated", "cifar100-20", ACC, recipe="estimated"),
+        ),
+        tuple(Line(name, name, "published", text) for name, text in paper.UNKNOWN_NUMBER.items()),
+    ),
+)

@@ -1,0 +1,42 @@
+"""Recorded runs: written once, resumed when interrupted, refused when the recipe has no name."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from newfound.core import registry
+from tests.cli.calls import refused, works
+from tests.tiny import NARROW, TINY
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """IIC with a variation that ends in a moment."""
+    entry = replace(registry.method_entry("iic"), variations={"tiny": TINY | NARROW})
+    monkeypatch.setitem(registry._METHODS, "iic", entry)
+
+
+def test_a_recipe_is_recorded_for_each_seed_and_only_once() -> None:
+    call = ("reproduce", "digits", "iic", "--recipe", "tiny", "--seeds", "0,1")
+    said = works(*call)
+    assert "recorded: results/digits/iic-tiny-seed1.json" in said
+    records = [json.loads(Path(f"results/digits/iic-tiny-seed{seed}.json").read_text()) for seed in (0, 1)]
+    assert [record["seed"] for record in records] == [0, 1]
+    assert {record["recipe"] for record in records} == {"tiny"}
+    assert "is recorded already" in works(*call)
+
+
+def test_an_interrupted_recipe_goes_on_with_the_same_call() -> None:
+    call = ("reproduce", "digits", "iic", "--recipe", "tiny")
+    assert "stopped at a checkpoint" in works(*call, "--stop-after", "0s")
+    assert not Path("results").exists()
+    works(*call)
+    assert Path("results/digits/iic-tiny-seed0.json").exists()
+
+
+def test_unknown_recipe_and_bad_seeds() -> None:
+    call = ("reproduce", "digits", "iic")
+    refused(2, (*call, "--recipe", "tin"), "unknown recipe 'tin'", "did you mean 'tiny'?")
+    refused(2, (*call, "--seeds", "a"), "--seeds must be whole numbers")

@@ -1,0 +1,58 @@
+"""The paper's tables: every published number has a place, and ours stand beside them."""
+
+import pytest
+
+from newfound.core.registry import method_entry, method_names
+from newfound.report.paper import task_aware_acc
+from newfound.report.paper_tables import TABLES, PaperTable
+
+
+def record(method: str, recipe: str, benchmark: str, acc: float, nmi: float) -> dict[str, object]:
+    numbers = {"acc": {"mean": acc}, "nmi": {"mean": nmi}, "ari": {"mean": None}}
+    return {
+        "method": method,
+        "recipe": recipe,
+        "benchmark": benchmark,
+        "task_aware": {"train": numbers},
+        "task_agnostic": {"legacy": {"all": {"mean": acc}}},
+    }
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.title)
+def test_every_line_has_a_number_for_every_column(table: PaperTable) -> None:
+    for line in table.lines:
+        assert len(line.published.split()) == len(table.columns)
+
+
+def test_recipes_of_the_tables_can_be_run() -> None:
+    """Each registered method has the variation that a table asks of it."""
+    for table in TABLES:
+        for line in table.lines:
+            if line.method in method_names() and line.recipe != "published":
+                assert line.recipe in method_entry(line.method).variations
+
+
+def test_ours_stand_beside_the_papers() -> None:
+    records = [
+        record("iic", "published", "cifar10", 0.9912, 0.9651),
+        record("iic", "inter-only", "cifar10", 0.99, 0.96),
+        record("iic", "custom", "cifar10", 0.1, 0.1),
+        record("iic", "published", "imagenet-30-a", 0.90, 0.9),
+        record("iic", "published", "imagenet-30-b", 0.92, 0.9),
+    ]
+    ablation, _, aware, agnostic, *_ = (table.markdown(records) for table in TABLES)
+    assert (
+        "| inter-class yes, intra-class yes | 99.1 (n = 1) [99.11] | 0.9651 (n = 1) [.9657] | [.9780] |"
+        in ablation
+    )
+    assert "| inter-class yes, intra-class no | 99.0 (n = 1) [99.07] |" in ablation
+    assert "| inter-class no, intra-class no | [93.25] |" in ablation
+    assert "| iic | 99.1 (n = 1) [99.1±0.0] | [92.4±0.2] | [65.8±0.9] | 91.0 ± 1.4 (n = 2) [91.9] |" in aware
+    assert "| openmix | [95.3] |  |  | [85.7] |" in aware
+    assert "| iic | [96.0] | [97.2] | 99.1 (n = 1) [96.6] |" in agnostic
+
+
+def test_the_papers_mean_without_its_spread() -> None:
+    assert task_aware_acc("openmix") == {"cifar10": 95.3, "imagenet-30": 85.7}
+    assert task_aware_acc("iic")["cifar100-20"] == 92.4
+    assert task_aware_acc("unheard-of") == {}
