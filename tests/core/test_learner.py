@@ -12,6 +12,8 @@ from newfound.stages.supervised import Supervised
 
 TASK = Task(3, 2)
 
+D = SmallEncoder.dim
+
 
 def iic(task: Task = TASK) -> IIC:
     return IIC(SmallEncoder(), task, IIC.Config(heads=2, hidden=8, projection=4))
@@ -61,7 +63,7 @@ def test_every_missing_and_misfitting_key_is_listed_and_nothing_is_loaded() -> N
     message = str(caught.value)
     assert "missing: encoder.block.0.weight, encoder.block.1.running_mean;" in message
     assert (
-        "of another shape: encoder.block.1.bias (5,) (need (128,)), h.prototypes (7, 128) (need (3, 128));"
+        f"of another shape: encoder.block.1.bias (5,) (need ({D},)), h.prototypes (7, {D}) (need (3, {D}));"
         in message
     )
     assert message.endswith("pretrain with the same encoder and classes")
@@ -72,7 +74,7 @@ def test_encode_is_the_encoder_on_each_crop_in_order() -> None:
     method = iic().eval()
     large, small = torch.rand(2, 4, 3, 8, 8), torch.rand(3, 4, 3, 6, 6)
     features = method.encode((large, small))
-    assert features.shape == (5, 4, 128)
+    assert features.shape == (5, 4, D)
     for v, crops in enumerate((*large, *small)):
         torch.testing.assert_close(features[v], method.encoder(crops), rtol=1e-4, atol=1e-5)
 

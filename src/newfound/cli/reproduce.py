@@ -39,7 +39,10 @@ def reproduce(
         folder = Folder(out / benchmark / f"{name}-seed{seed}")
         overrides = {**(variations[recipe] if recipe else {}), "seed": seed}
         source = Source(benchmark=benchmark, data_dir=data_dir)
-        run_chain(method, overrides, source, folder.path, folder.config.exists(), stop_after)
+        resume = folder.config.exists()
+        run_chain(
+            method, overrides, source, folder.path, resume, stop_after, go_on="repeat the same call to go on"
+        )
         found = json.loads(folder.results.read_text(encoding="utf-8"))
         write_json(record, found | {"recipe": recipe or found["recipe"]})
         print(f"recorded: {record}")

@@ -98,6 +98,7 @@ def run_chain(
     stop_after: str | None,
     *,
     only_pretrain: bool = False,
+    go_on: str = "repeat the same call with --resume to go on",
 ) -> None:
     """Check everything that can be known, then train, resumably, and show the results."""
     console, folder, cache = output(), Folder(out), out.parent / "pretrained"
@@ -119,7 +120,7 @@ def run_chain(
                 return
             trained = run.discover(cache)
         except Stopped:
-            progress.say(f"stopped at a checkpoint in {out}; repeat the same call with --resume to go on")
+            progress.say(f"stopped at a checkpoint in {out}; {go_on}")
             raise typer.Exit(1 if stopping.interrupted else 0) from None
     show_results(console, finish(run, trained), out)
 

@@ -46,6 +46,7 @@ def describe(run: Run) -> dict[str, Any]:
         **provenance(run.device),
         "execution": {"precision": str(run.precision).removeprefix("torch."), "mode": run.modes},
         "timing": run.timing,
+        "peak_memory_gib": run.peak_gib,
         "best_head": run.best_head,
         "curves": curves(run.log.lines),
     }

@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 
 from newfound.core.errors import DataError
 from newfound.data.images import Dataset, ImageSet
-from newfound.experiment.provenance import provenance
+from newfound.experiment.provenance import peak_memory, provenance
 from newfound.metrics.protocols import clustering
 from newfound.metrics.report import summarise
 
@@ -35,6 +35,7 @@ def pixel_kmeans(dataset: Dataset, seed: int, restarts: int = 20) -> dict[str, A
         "seed": seed,
         "config": {"restarts": restarts},
         **provenance(torch.device("cpu")),
+        "peak_memory_gib": round(peak_memory(torch.device("cpu")), 3),
         "timing": {"discover": {"seconds": seconds, "compile_seconds": 0.0}},
         **summarise(0, heads).as_dict(),
     }

@@ -45,7 +45,6 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "commit": commit(),
         "versions": versions(),
         "hardware": hardware(device),
-        "peak_memory_gib": round(peak_memory(device), 3),
     }
 
 

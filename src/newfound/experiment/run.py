@@ -25,6 +25,7 @@ from newfound.engine.log import RunLog
 from newfound.engine.trainer import EpochRecord, Trainer
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method, build_stage, encoder_name, load_pretrained
+from newfound.experiment.provenance import peak_memory
 
 Scores = dict[str, float]
 Watch = Callable[[EpochRecord, Scores], None]
@@ -84,15 +85,22 @@ class Run:
         self.log = RunLog(folder.path)
         self.timing: dict[str, dict[str, float]] = {}
         self.modes: dict[str, str] = {}
+        self.earlier_peak_gib = 0.0
         self.saved: Checkpoint | None = None
         if folder.checkpoint.exists():
             self.saved = Checkpoint.load(folder.checkpoint)
             self.timing, self.modes = self.saved.state["timing"], self.saved.state["modes"]
+            self.earlier_peak_gib = self.saved.state["peak_memory_gib"]
         self.log.restore(self.saved.state["lines"] if self.saved else [])
 
     @property
     def split(self) -> Split:
         return self.dataset.split
+
+    @property
+    def peak_gib(self) -> float:
+        """The most memory that the run has taken, in this process or one before it."""
+        return max(self.earlier_peak_gib, round(peak_memory(self.device), 3))
 
     @property
     def best_head(self) -> int:
@@ -212,6 +220,7 @@ class Run:
             "lines": self.log.lines,
             "timing": self.timing,
             "modes": self.modes,
+            "peak_memory_gib": self.peak_gib,
             "scaler": trainer.step.scaler.state_dict(),
             "task": asdict(self.split.task),
             "look": asdict(look),
