@@ -10,7 +10,7 @@ import newfound
 ROOT = Path(newfound.__file__).parent
 LAYERS = [
     {"cli"},
-    {"report"},
+    {"report", "bench"},
     {"experiment"},
     {"methods", "engine"},
     {"stages"},

@@ -27,6 +27,7 @@ SURFACE = {
         *("benchmark", "method", "--recipe", "--seeds", "--data-dir", "--stop-after", "--out", "--results"),
     },
     "tables": {"--results"},
+    "bench": {"method", "settings", "--data", "--modes", "--parts", "--out"},
     "evaluate": {"run", "--data-dir"},
     "figures": {"run", "--compare", "--out", "--data-dir"},
     "predict": {"run", "images", "--out", "--strict"},

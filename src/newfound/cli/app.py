@@ -2,7 +2,7 @@
 
 import typer
 
-from newfound.cli import demo, look, reproduce, tables, train, use
+from newfound.cli import bench, demo, look, reproduce, tables, train, use
 
 app = typer.Typer(
     name="newfound",
@@ -18,6 +18,7 @@ app.command()(train.pretrain)
 app.command()(train.discover)
 app.command()(reproduce.reproduce)
 app.command()(tables.tables)
+app.command()(bench.bench)
 app.command()(use.evaluate)
 app.command()(use.figures)
 app.command()(use.predict)

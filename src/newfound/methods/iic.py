@@ -27,32 +27,7 @@ from newfound.losses.swapped import swapped_cross_entropy
 from newfound.nn.heads import CosineHead, MultiHead
 from newfound.nn.joint import joint_logits
 from newfound.pseudo.unified import unified_targets
-
-_IMAGENET = {
-    "heads": 2,
-    "overcluster": 4,
-    "epochs": 60,
-    "batch_size": 512,
-    "labelled_share": "half",
-    "lr": 0.2,
-    "warmup": 5,
-    "pretrain.epochs": 100,
-    "pretrain.batch_size": 512,
-    "pretrain.warmup": 5,
-}
-_DIGITS = {
-    "overcluster": 10,
-    "hidden": 256,
-    "projection": 64,
-    "small_crops": 0,
-    "epochs": 60,
-    "batch_size": 64,
-    "lr": 0.1,
-    "warmup": 4,
-    "pretrain.epochs": 60,
-    "pretrain.batch_size": 64,
-    "pretrain.warmup": 2,
-}
+from newfound.stages.presets import DIGITS, IMAGENET, OWN
 
 
 @register(
@@ -61,9 +36,9 @@ _DIGITS = {
         "cifar10": {"overcluster": 10},
         "cifar100-20": {"alpha": 0.02, "overcluster": 5},
         "cifar100-50": {"overcluster": 3},
-        "imagenet-30": _IMAGENET,
+        "imagenet-30": IMAGENET | {"heads": 2, "overcluster": 4, "lr": 0.2},
     },
-    ours={"digits": _DIGITS},
+    ours={"digits": DIGITS | {"alpha": 0.01}, "own": OWN},
     variations={
         "inter-only": {"intra": "none"},
         "intra-only": {"alpha": 0.0},

@@ -19,12 +19,10 @@ from newfound.core.encoder import Encoder
 from newfound.core.learner import Bank, Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
+from newfound.stages.presets import DIGITS_PRETRAINING, OWN_PRETRAINING
 
 
-@register(
-    "kmeans",
-    ours={"digits": {"pretrain.epochs": 60, "pretrain.batch_size": 64, "pretrain.warmup": 2}},
-)
+@register("kmeans", ours={"digits": DIGITS_PRETRAINING, "own": OWN_PRETRAINING})
 class FeatureKMeans(Method):
     """Centres of the novel images beside the means of the known classes."""
 

@@ -26,6 +26,7 @@ from newfound.losses.swapped import swapped_cross_entropy
 from newfound.nn.heads import CosineHead, MultiHead
 from newfound.nn.joint import joint_logits
 from newfound.pseudo.unified import unified_targets
+from newfound.stages.presets import DIGITS, IMAGENET, OWN
 
 _V1 = {
     "softmax_axis": "batch",
@@ -40,28 +41,6 @@ _V1 = {
     "augmentation": "v1",
     "pretrain.augmentation": "v1",
 }
-_IMAGENET = {
-    "epochs": 60,
-    "batch_size": 512,
-    "labelled_share": "half",
-    "warmup": 5,
-    "pretrain.epochs": 100,
-    "pretrain.batch_size": 512,
-    "pretrain.warmup": 5,
-}
-_DIGITS = {
-    "overcluster": 10,
-    "hidden": 256,
-    "projection": 64,
-    "small_crops": 0,
-    "epochs": 60,
-    "batch_size": 64,
-    "lr": 0.1,
-    "warmup": 4,
-    "pretrain.epochs": 60,
-    "pretrain.batch_size": 64,
-    "pretrain.warmup": 2,
-}
 
 
 @register(
@@ -69,9 +48,9 @@ _DIGITS = {
     preset=_V1,
     published={
         **{name: {} for name in ("cifar10", "cifar100-20", "cifar100-50")},
-        "imagenet-30": _IMAGENET | {"heads": 3, "lr": 0.02},
+        "imagenet-30": IMAGENET | {"heads": 3, "lr": 0.02},
     },
-    ours={"digits": _DIGITS | {"augmentation": "v2", "pretrain.augmentation": "v2"}},
+    ours={"digits": DIGITS | {"augmentation": "v2", "pretrain.augmentation": "v2"}, "own": OWN},
 )
 @register(
     "uno-v2",
@@ -79,9 +58,9 @@ _DIGITS = {
         "cifar10": {"overcluster": 10},
         "cifar100-20": {"overcluster": 5},
         "cifar100-50": {"overcluster": 3},
-        "imagenet-30": _IMAGENET | {"overcluster": 4, "lr": 0.2},
+        "imagenet-30": IMAGENET | {"overcluster": 4, "lr": 0.2},
     },
-    ours={"digits": _DIGITS},
+    ours={"digits": DIGITS, "own": OWN},
     variations={"appendix": {}},
 )
 class UNO(Method):

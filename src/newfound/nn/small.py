@@ -14,14 +14,16 @@ def _block(inputs: int, outputs: int) -> nn.Sequential:
 
 
 class SmallEncoder(Encoder):
-    """Three 3x3 convolutions with one pooling between: 0.6 million multiplications for an 8x8 image."""
+    """Four 3x3 convolutions, the last sees a whole 8x8 image: 0.9 million multiplications for one."""
 
-    dim = 64
+    dim = 128
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem = nn.Sequential(_block(3, 16), _block(16, 32), nn.MaxPool2d(2))
-        self.block = _block(32, self.dim)
+        self.stem = nn.Sequential(
+            _block(3, 16), _block(16, 32), nn.MaxPool2d(2), _block(32, 64), nn.MaxPool2d(2)
+        )
+        self.block = _block(64, self.dim)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

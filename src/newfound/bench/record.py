@@ -1,0 +1,99 @@
+"""One benchmark from beginning to end, as a record for results/bench/."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from newfound.bench.baseline.measure import baseline_speed
+from newfound.bench.evaluation import evaluation
+from newfound.bench.inter import inter_comparison
+from newfound.bench.machine import Machine, measured_machine
+from newfound.bench.noise import noise_split
+from newfound.bench.setup import Setup
+from newfound.bench.step import release, step_flops, step_speed
+from newfound.bench.terms import term_comparison
+from newfound.core.config import Recipe
+from newfound.data.images import Split
+from newfound.experiment.provenance import provenance
+
+Say = Callable[[str], None]
+EPOCH_STEPS = 20
+"""Batches in the set of random images that is trained on."""
+
+
+def bench_record(setup: Setup, say: Say) -> dict[str, Any]:
+    """Measure every part that is asked for."""
+    start = time.perf_counter()
+    say(f"{setup.device.type}: the rate of a matrix product")
+    machine = measured_machine(setup.device, setup.precision, setup.scale)
+    parts = {part: _MEASURES[part](setup, machine, say) for part in setup.parts}
+    if "step" in parts and "baseline" in parts:
+        ms = parts["baseline"]["ms"]
+        parts["baseline"]["times_as_long"] = {
+            mode: ms / each["ms"] for mode, each in parts["step"]["modes"].items()
+        }
+    return {
+        "record": "bench",
+        "method": setup.recipe.method,
+        "benchmark": setup.benchmark,
+        "images": "uniform random pixels of the benchmark's shape",
+        "config": setup.step_recipe.flat(),
+        **provenance(setup.device),
+        "device": setup.device.type,
+        "precision": str(setup.precision).removeprefix("torch."),
+        "matrix_product": {"side": machine.scale.matrix_side, "tflops": machine.product_tflops},
+        **parts,
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def _split(setup: Setup, recipe: Recipe) -> Split:
+    """Random images for a few steps, the known and the novel in proportion to their classes."""
+    number = max(EPOCH_STEPS * recipe.train["discover"].batch_size, setup.task.num_classes)
+    known = number * setup.task.num_known // setup.task.num_classes
+    return noise_split(setup.task, setup.look, known, number - known, setup.device)
+
+
+def _step(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+    recipe = setup.step_recipe
+    split = _split(setup, recipe)
+    flops = step_flops(recipe, split, machine)
+    modes = {}
+    for mode in setup.modes:
+        say(f"step: {mode}" + ("" if mode == "eager" else ", which compiles for one to two minutes"))
+        modes[mode] = asdict(step_speed(recipe, split, machine, mode, flops))
+    return {"batch_size": recipe.train["discover"].batch_size, "flops": flops, "modes": modes}
+
+
+def _baseline(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+    say("baseline: the straightforward step")
+    release(machine.device)
+    return asdict(baseline_speed(setup.step_recipe, _split(setup, setup.step_recipe), machine))
+
+
+def _terms(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+    say("terms: augmentation, Sinkhorn and losses")
+    batch_size = setup.recipe.train["discover"].batch_size
+    compared = term_comparison(setup.recipe, _split(setup, setup.recipe), machine)
+    return {"batch_size": batch_size, **compared}
+
+
+def _inter(setup: Setup, machine: Machine, say: Say) -> list[dict[str, Any]]:
+    say("inter: closed form, matrix product and loops")
+    release(machine.device)
+    return inter_comparison(machine)
+
+
+def _evaluation(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+    say(f"evaluation: {machine.scale.evaluation_images:,} images")
+    return evaluation(setup.step_recipe, setup.task, setup.look, machine)
+
+
+_MEASURES: dict[str, Callable[[Setup, Machine, Say], Any]] = {
+    "step": _step,
+    "baseline": _baseline,
+    "terms": _terms,
+    "inter": _inter,
+    "evaluation": _evaluation,
+}

@@ -1,0 +1,99 @@
+"""Our training step in each of its modes: the same `Step` that a run calls."""
+
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, count, islice
+
+import torch
+
+from newfound.bench.clock import Laps, milliseconds
+from newfound.bench.flops import count_flops
+from newfound.bench.machine import Machine
+from newfound.bench.speed import Speed, speed
+from newfound.core.config import Recipe
+from newfound.core.records import total
+from newfound.data.images import Split
+from newfound.data.loader import Draw, Loader
+from newfound.engine.bank import TrainingBank, Viewer
+from newfound.engine.schedule import learning_rate
+from newfound.engine.step import WARM_UP_STEPS, Mode, Step, learner_optimiser, set_learning_rate
+from newfound.experiment.model import build_method
+from newfound.experiment.run import stage_loader
+
+SPLIT_STEPS = 5
+
+
+@dataclass(frozen=True)
+class StepSpeed(Speed):
+    """Of one mode."""
+
+    split_ms: dict[str, float] | None
+    """The parts, measured apart: each waits for the device, so they add up to more than `ms`."""
+    compile_seconds: float
+
+
+def ready_step(recipe: Recipe, split: Split, machine: Machine, mode: Mode) -> Step:
+    """A step of the method's own stage, as it is before the first epoch."""
+    device, precision, train = machine.device, machine.precision, recipe.train["discover"]
+    method = build_method(recipe, split.task, split.look, device)
+    loader = stage_loader("discover", method, recipe, split, device)
+    optimiser = learner_optimiser(method, train.momentum, train.weight_decay)
+    set_learning_rate(optimiser, learning_rate(0, train))
+    method.begin(TrainingBank(Viewer(method, split.look, device, precision), split))
+    method.after_step()
+    method.train()
+    return Step(method, loader, optimiser, precision=precision, mode=mode, epochs=train.epochs)
+
+
+def step_flops(recipe: Recipe, split: Split, machine: Machine) -> int:
+    """The arithmetic of forward and backward; that of the augmentation is left out."""
+    step = ready_step(recipe, split, machine, "eager")
+    batch = step.loader.batch(next(step.loader.draws(0)))
+    return count_flops(lambda: total(step._forward(batch)).backward())  # type: ignore[no-untyped-call]
+
+
+def step_speed(recipe: Recipe, split: Split, machine: Machine, mode: Mode, flops: int) -> StepSpeed:
+    """Time whole steps, then, unless they are one graph, their parts."""
+    release(machine.device)
+    step = ready_step(recipe, split, machine, mode)
+    draws = _endless(step.loader)
+    for draw in islice(draws, 1 if mode == "eager" else WARM_UP_STEPS + 1):
+        step(draw)
+    ms = milliseconds(lambda: step(next(draws)), machine.device, machine.scale.seconds)
+    whole = speed(ms, step.loader.batch_size, flops, machine)
+    parts = None if mode == "graph" else _parts(step, draws)
+    return StepSpeed(**vars(whole), split_ms=parts, compile_seconds=step.take_compile_seconds())
+
+
+def _endless(loader: Loader) -> Iterator[Draw]:
+    """Epoch after epoch."""
+    return chain.from_iterable(loader.draws(epoch) for epoch in count())
+
+
+def _parts(step: Step, draws: Iterator[Draw]) -> dict[str, float]:
+    """What a step does, one part after the other, in milliseconds."""
+    laps = Laps(step.device)
+    for draw in islice(draws, SPLIT_STEPS):
+        laps.start()
+        batch = step._prepare(draw)
+        laps.lap("augmentation")
+        loss = total(step._losses(batch))
+        laps.lap("forward")
+        step.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        laps.lap("backward")
+        step.scaler.step(step.optimiser)
+        step.scaler.update()
+        step.optimiser.zero_grad(set_to_none=True)
+        step.learner.after_step()
+        laps.lap("optimiser")
+    return laps.milliseconds()
+
+
+def release(device: torch.device) -> None:
+    """Forget what was measured before, so that the next peak is the next thing's own."""
+    torch.compiler.reset()
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)

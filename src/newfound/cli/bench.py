@@ -1,0 +1,43 @@
+"""The verb that measures speed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from newfound.bench.record import bench_record
+from newfound.bench.setup import MODES, PARTS, checked_setup
+from newfound.bench.tables import bench_tables
+from newfound.cli.output import output
+from newfound.core.config import parse_overrides
+from newfound.core.errors import UsageError
+from newfound.engine.files import write_json
+
+
+def bench(
+    method: Annotated[str, typer.Argument(help="A method; `newfound methods` lists them.")] = "iic",
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="Settings as key=value, for example batch_size=256 device=cpu.")
+    ] = None,
+    *,
+    data: Annotated[str, typer.Option("--data", help="The benchmark whose shape is used.")] = "cifar10",
+    modes: Annotated[str, typer.Option(help=f"Of {','.join(MODES)}; by default all that suit.")] = "",
+    parts: Annotated[str, typer.Option(help=f"Of {','.join(PARTS)}; by default all that suit.")] = "",
+    out: Annotated[Path | None, typer.Option(help="A JSON file for the record.")] = None,
+) -> None:
+    """Measure a training step and its parts on this machine, on random pixels; a CPU gets a small version."""
+    if out is not None and (out.suffix != ".json" or out.is_dir()):
+        raise UsageError(f"--out must be a .json file; got {out}; for example --out bench.json")
+    setup = checked_setup(method, data, parse_overrides(settings or []), _names(modes), _names(parts))
+    console = output()
+    record = bench_record(setup, console.print)
+    for table in bench_tables(record):
+        console.print(table)
+    if out is not None:
+        write_json(out, record)
+        console.print(f"written: {out}")
+
+
+def _names(text: str) -> list[str]:
+    """`a,b` → `["a", "b"]`."""
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -1,0 +1,98 @@
+"""A tiny benchmark from the command's arguments to its JSON, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from newfound.bench.scale import Scale
+from newfound.bench.setup import PARTS
+from newfound.cli.bench import bench
+from newfound.core.errors import UsageError
+
+TINY = Scale(0.0, 1, 60, (3, 5), (4, 6), 3, 16, {"encoder": "small"})
+SETTINGS = ["batch_size=8", "hidden=16", "projection=8", "heads=2", "device=cpu"]
+SPEED = {"ms", "images_per_second", "tflops", "share_of_matrix_product", "peak_memory_gib", "split_ms"}
+SPLIT = ["augmentation", "forward", "backward", "optimiser"]
+RATIO = {"ours_ms", "straightforward_ms", "times_as_long"}
+PROVENANCE = {"commit", "versions", "hardware"}
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newfound.bench.scale.SMALL", TINY)
+    monkeypatch.setattr("newfound.bench.baseline.loading.MOST_WORKERS", 1)
+
+
+def _positive(value: Any) -> bool:
+    """Every number in a record is above zero but the seconds of a compilation that did not happen."""
+    if isinstance(value, dict):
+        return all(key == "compile_seconds" or _positive(each) for key, each in value.items())
+    if isinstance(value, list):
+        return all(map(_positive, value))
+    return not isinstance(value, float | int) or value > 0
+
+
+def test_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "records" / "bench.json"
+    bench("iic", SETTINGS, out=path)
+    record = json.loads(path.read_text())
+    head = {"record", "method", "benchmark", "images", "config", "device", "precision", "matrix_product"}
+    assert set(record) == {*head, *PROVENANCE, *PARTS, "seconds"}
+    assert record["images"].startswith("uniform random pixels")
+    assert (
+        record["config"]["batch_size"] == record["step"]["batch_size"] == record["terms"]["batch_size"] == 8
+    )
+    eager = record["step"]["modes"]["eager"]
+    assert set(eager) == {*SPEED, "compile_seconds"}
+    assert set(record["baseline"]) == {*SPEED, "network_ms", "precision", "workers", "times_as_long"}
+    assert list(eager["split_ms"]) == list(record["baseline"]["split_ms"]) == SPLIT
+    assert record["baseline"]["times_as_long"] == {"eager": record["baseline"]["ms"] / eager["ms"]}
+    assert all(set(record["terms"][term]) == RATIO for term in ("augmentation", "sinkhorn", "losses"))
+    assert [(row["N"], row["C"], "loops" in row) for row in record["inter"]] == [
+        *((3, C, True) for C in (4, 6)),
+        *((5, C, False) for C in (4, 6)),
+    ]
+    assert set(record["inter"][0]["matrix_product"]) == {
+        *("ms", "peak_mib", "times_as_long", "times_as_much_memory")
+    }
+    assert record["evaluation"]["images"] == 60
+    measured = {key: record[key] for key in (*PARTS, "matrix_product", "seconds")}
+    assert _positive(measured)
+    out = capsys.readouterr().out
+    for words in ("step: eager", "straightforward", "sinkhorn", "closed form", "both protocols", str(path)):
+        assert words in out
+
+
+def test_one_part_of_another_method(capsys: pytest.CaptureFixture[str]) -> None:
+    bench("uno-v2", SETTINGS, parts="step", modes="eager")
+    out = capsys.readouterr().out
+    assert "uno-v2, cifar10, batch 8" in out
+    assert "straightforward" not in out
+    assert "written" not in out
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ({"modes": "eagre"}, ("unknown mode 'eagre'", "did you mean 'eager'")),
+        ({"modes": "graph"}, ("mode graph needs a GPU",)),
+        ({"parts": "stepp"}, ("unknown part 'stepp'", "did you mean 'step'", "baseline")),
+        ({"parts": "baseline", "method": "uno-v2"}, ("part baseline", "got method uno-v2", "leave the part")),
+        ({"parts": "terms", "data": "digits"}, ("part terms", "images of kind digits")),
+        ({"parts": "baseline", "settings": ["intra=mse"]}, ("got intra=mse",)),
+        ({"parts": "baseline", "settings": ["augmentation=v1", "small_crops=0"]}, ("got small_crops=0",)),
+        ({"method": "kmeans"}, ("must train", "kmeans", "try iic")),
+        ({"method": "icc"}, ("unknown method 'icc'", "did you mean 'iic'")),
+        ({"data": "cifar11"}, ("unknown benchmark 'cifar11'",)),
+        ({"out": Path("bench.txt")}, ("--out must be a .json file", "bench.txt")),
+    ],
+    ids=lambda value: "" if isinstance(value, tuple) else "-".join(map(str, value.values())),
+)
+def test_refused_before_anything_is_measured(call: dict[str, Any], words: tuple[str, ...]) -> None:
+    given = {"settings": [], **call}
+    given["settings"] = [*given["settings"], "device=cpu"]
+    with pytest.raises(UsageError) as error:
+        bench(**given)
+    assert all(word in str(error.value) for word in words), error.value
