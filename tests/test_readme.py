@@ -27,7 +27,4 @@ def test_every_figure_of_the_readme_is_there() -> None:
 def test_every_command_of_the_readme_parses(command: str) -> None:
     """The verb and its options exist; the images it names do not, which is another error."""
     outcome = CliRunner().invoke(app, command.split())
-    usage = outcome.output if outcome.exit_code == 2 and outcome.exception is None else ""
-    assert "No such option" not in outcome.output
-    assert "No such command" not in outcome.output
-    assert not usage
+    assert outcome.exit_code != 2, outcome.output

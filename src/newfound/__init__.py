@@ -1,3 +1,34 @@
-"""newfound: find the classes nobody has named in a pile of unlabelled images."""
+"""newfound: find the classes nobody has named in a pile of unlabelled images.
+
+data = newfound.from_arrays(images, labels, num_novel=7)      # -1 marks the unlabelled
+results = newfound.discover("iic", data, "runs/mine")
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "discover": "newfound.experiment.python",
+    "from_arrays": "newfound.data.own",
+    "load_own": "newfound.data.own",
+    "load_benchmark": "newfound.data.benchmarks",
+    "benchmark_names": "newfound.data.benchmarks",
+    "method_names": "newfound.core.registry",
+    "hungarian_accuracy": "newfound.metrics.clustering",
+}
+"""The public names and where they live; each is imported when it is first asked for."""
+
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'newfound' has no attribute {name!r}")
+    import_module("newfound.experiment")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -99,12 +99,12 @@ def test_figures_of_one_run_and_of_two_side_by_side(run: Finished, tmp_path: Pat
     names = ("tsne", "confusion-task-aware", "confusion-task-agnostic")
     expected = {f"{name}.{kind}" for name in names for kind in ("png", "pdf")}
     copy = shutil.copytree(run.path, tmp_path / "copy")
-    for call, folder in (
-        (("figures", copy), copy / "figures"),
-        (("figures", "--compare", tmp_path / "other", copy, "--out", "two"), Path("two")),
+    for call, folder, more in (
+        (("figures", copy), copy / "figures", {"curves.png"}),
+        (("figures", "--compare", tmp_path / "other", copy, "--out", "two"), Path("two"), set()),
     ):
         printed = works(*call).splitlines()
-        assert set(printed) == {str(folder / name) for name in expected}
+        assert set(printed) == {str(folder / name) for name in expected | more}
         for path in map(Path, printed):
             assert path.read_bytes().startswith({".png": b"\x89PNG", ".pdf": b"%PDF"}[path.suffix])
 
@@ -237,7 +237,9 @@ def test_the_demo_compares_and_makes_room_only_for_itself(monkeypatch: pytest.Mo
         assert words in out
     assert Path("runs/demo/results.json").exists()
     works("discover", "kmeans", *DIGITS, "pretrain.epochs=0", "--out", "runs/demo/mine")
-    refused(2, ("demo",), "runs/demo", "earlier demo", "choose another --out")
+    Path("runs/demo/notes.txt").write_text("mine")
+    works("demo")
     assert Path("runs/demo/mine/results.json").exists()
+    assert Path("runs/demo/notes.txt").read_text() == "mine"
     refused(2, ("demo", "--out", "runs"), "runs", "choose another --out")
     refused(2, ("demo", "--out", "runs/demo/config.json"), "choose another --out")

@@ -49,7 +49,15 @@ def test_an_encoder_alone_is_enough() -> None:
 def test_one_missing_layer_is_enough_to_refuse() -> None:
     weights = pretrained()
     del weights["encoder.block.0.weight"]
-    with pytest.raises(CheckpointError, match=r"missing: encoder.block.0.weight; of another shape: none;"):
+    with pytest.raises(
+        CheckpointError, match=r"missing: encoder.block.0.weight; unexpected: none; of another shape: none;"
+    ):
+        iic().adopt(weights)
+
+
+def test_another_encoder_is_not_taken_in_part() -> None:
+    weights = pretrained() | {"encoder.block.9.weight": torch.zeros(1)}
+    with pytest.raises(CheckpointError, match=r"missing: none; unexpected: encoder.block.9.weight;"):
         iic().adopt(weights)
 
 

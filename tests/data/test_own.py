@@ -207,3 +207,10 @@ def test_a_pile_for_prediction(pile: Path, tmp_path: Path) -> None:
     assert np.array_equal(one.take(torch.tensor([0])), images.take(torch.tensor([0])))
     with pytest.raises(DataError, match="strict"):
         load_pile(pile, 24, strict=True)
+
+
+def test_an_image_with_two_labels_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "known.csv").write_text("path,label\na.png,cat\nb.png,dog\na.png,dog\n")
+    (tmp_path / "pile.txt").write_text("c.png\n")
+    with pytest.raises(DataError, match=r"one label; got 'cat' and 'dog' for .*a\.png; keep the right one"):
+        load_own(tmp_path / "known.csv", tmp_path / "pile.txt", 1, None, strict=False)

@@ -73,9 +73,10 @@ class FakeBoard:
 
 def test_tensorboard_gets_every_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     board = FakeBoard()
-    monkeypatch.setattr("newfound.engine.log._tensorboard", lambda folder: board)
+    monkeypatch.setattr("newfound.engine.log._tensorboard", lambda folder, step: board)
     log = RunLog(tmp_path)
-    log.epoch(record(4), {"acc": 0.5})
+    log.restore([{}] * 4)
+    log.epoch(record(0), {"acc": 0.5})
     log.close()
     assert board.points == [
         ("discover/ce", 1.5, 5),

@@ -42,11 +42,9 @@ def test_same_seed_same_bits() -> None:
     ("kind", "size", "name"),
     [
         ("digits", 28, "small"),
-        ("folder", 16, "small"),
+        ("cifar", 16, "small"),
         ("cifar", 32, "resnet18-cifar"),
         ("imagenet", 64, "resnet18"),
-        ("folder", 64, "resnet18-cifar"),
-        ("folder", 224, "resnet18"),
     ],
 )
 def test_default(kind: str, size: int, name: str) -> None:

@@ -9,7 +9,7 @@ from newfound.report.tables import Row, results_table
 
 
 def number(value: float | None) -> dict[str, float | None]:
-    return {"mean": 0.5, "best_head": value}
+    return {"mean": value, "best_head": 0.5}
 
 
 SPLIT = {"acc": number(0.9325), "nmi": number(0.8717), "ari": number(0.8565)}
@@ -29,7 +29,7 @@ def line(text: str, method: str) -> list[str]:
     return next(row for row in text.splitlines() if row.strip().startswith(method)).split()
 
 
-def test_a_row_shows_the_best_head_under_its_protocol() -> None:
+def test_a_row_shows_the_mean_over_heads_under_its_protocol() -> None:
     text = printed([Row("iic", FULL, 12.34)])
     for words in ("task-aware", "unlabelled train", "novel test", "task-agnostic", "test, legacy", "digits"):
         assert words in text

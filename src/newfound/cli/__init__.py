@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run `newfound`; exit codes: 0, 1 for a failed run, 2 for bad usage, 130 for one that Ctrl-C ended."""
+    """Run `newfound`; exit codes: 0, 1 for a failed or interrupted run, 2 for bad usage."""
     import typer
 
     from newfound.cli.app import app
@@ -25,8 +25,14 @@ def main() -> None:
     except OSError as error:
         where = error.filename or "a file"
         code = _fail(f"{where} must be readable and writable; got: {error.strerror or error}", 1)
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        code = _fail(
+            "the run must fit into memory; it does not; try a smaller batch_size, hidden or --size", 1
+        )
     except typer.Abort:
-        code = 130
+        code = 1
     sys.exit(code)
 
 
@@ -35,6 +41,11 @@ def _sentence(error: "typer.BadParameter") -> str:
     said = error.format_message().rstrip(".")
     command = error.ctx.command_path if error.ctx else "newfound"
     return f"{said[0].lower()}{said[1:]}; {command} --help lists what it takes"
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, on the host or on a GPU."""
+    return isinstance(error, MemoryError) or "memory" in str(error).lower()
 
 
 def _fail(message: str, code: int) -> int:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from newfound.cli.output import output
 from newfound.cli.progress import EpochProgress
-from newfound.cli.use import run_scores
+from newfound.cli.use import draw_run_curves, run_scores
 from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
 from newfound.engine.files import write_json
@@ -23,6 +23,8 @@ SOURCE = Source(benchmark="digits")
 METHODS = {"kmeans": "k-means on pretrained features", "uno-v2": "UNO v2", "iic": "IIC"}
 PIXELS = "kmeans-pixels/results.json"
 """What a demo writes first; no other run writes it."""
+FOLDERS = ("kmeans", "uno-v2", "kmeans-pixels", "pretrained", "figures", "tensorboard")
+FILES = ("config.json", "metrics.jsonl", "checkpoint.safetensors", "results.json", "assignments.csv")
 
 
 def demo(
@@ -41,10 +43,14 @@ def demo(
         folder = out if method == "iic" else out / method
         records[label] = _discover(console, method, folder, out / "pretrained", seed)
     rows = [Row(label, record, _seconds(record)) for label, record in records.items()]
+    for label, record in records.items():
+        for warning in record.get("warnings", ()):
+            console.print(f"warning: {label}: {warning}")
     console.print(
         results_table(rows, title="digits 5-9 found knowing 0-4; one run, seconds without pretraining")
     )
     drawn = figures([run_scores(out / "uno-v2"), run_scores(out)], out / "figures")
+    drawn.append(draw_run_curves(out, out / "figures"))
     console.print(
         f"written: {out}/results.json, {out}/assignments.csv, {len(drawn)} figures in {out}/figures"
     )
@@ -65,12 +71,14 @@ def _seconds(record: dict[str, Any]) -> float | None:
 
 
 def _clear(out: Path) -> None:
-    """An earlier demo makes room; anything else stays."""
+    """The files of an earlier demo make room; anything else stays."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
-    others = [path for path in out.glob("*/config.json") if path.parent.name not in METHODS]
-    if others or not (out / PIXELS).is_file():
+    if not (out / PIXELS).is_file():
         raise UsageError(
             f"{out} must be empty or hold an earlier demo; it holds something else; choose another --out"
         )
-    shutil.rmtree(out)
+    for name in FOLDERS:
+        shutil.rmtree(out / name, ignore_errors=True)
+    for name in FILES:
+        (out / name).unlink(missing_ok=True)

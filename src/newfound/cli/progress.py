@@ -45,7 +45,7 @@ class EpochProgress:
 
     def __call__(self, record: EpochRecord, scores: dict[str, float]) -> None:
         if "task_aware.train.acc" in scores:
-            self._acc = f"task-aware train ACC {scores['task_aware.train.acc']:.1%}  "
+            self._acc = f"task-aware train ACC {scores['task_aware.train.acc']:.1%} (mean of heads)  "
         terms = " ".join(f"{name} {value:.3f}" for name, value in record.losses.items())
         acc = self._acc if record.stage == "discover" else ""
         detail = f"{acc}{record.images_per_second:,.0f} images/s  {terms}"

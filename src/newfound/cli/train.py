@@ -75,7 +75,8 @@ def discover(
     strict: Strict = False,
     out: Out = None,
     pretrained: Annotated[
-        Path | None, typer.Option(help="Start from this checkpoint: ours, or one of the UNO and IIC codes.")
+        Path | None,
+        typer.Option(help="Start from these weights: ours, of the UNO and IIC codes, or of torchvision."),
     ] = None,
     resume: Resume = False,
     stop_after: StopAfter = None,
@@ -110,6 +111,8 @@ def run_chain(
     console.print(dataset.note)
     for line in dataset.skipped:
         console.print(f"left out: {line}")
+    if resume and not folder.config.exists():
+        console.print(f"nothing to resume in {out}: starting there")
     folder.open(source, recipe, resume)
     with EpochProgress(console) as progress, Stopping(limit, progress.say) as stopping:
         run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)

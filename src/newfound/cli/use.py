@@ -1,5 +1,7 @@
 """The verbs that use finished runs: evaluate, figures, predict."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,7 @@ from newfound.core.errors import UsageError
 from newfound.experiment import Folder
 from newfound.experiment.reopen import evaluator_of
 from newfound.experiment.reopen import predict as predict_images
+from newfound.report.curves import draw_curves
 from newfound.report.evaluation import evaluation_tables
 from newfound.report.figures import RunScores
 from newfound.report.figures import figures as draw_figures
@@ -35,15 +38,32 @@ def figures(
     out: Annotated[Path | None, typer.Option(help="Where to write; by default RUN/figures.")] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Draw the paper's figures: t-SNE of the joint logits and the confusion matrices, as PNG and PDF."""
+    """Draw the paper's figures, t-SNE of the joint logits and confusion matrices, and the run's curves."""
     if (run is None) == (compare is None):
         raise UsageError(
             f"figures needs a run folder, or --compare RUN_A RUN_B; got {'both' if run else 'neither'}"
         )
     runs = [run] if run else list(compare or ())
     target = out or (runs[-1] / "figures" if not compare else Path("figures"))
-    for path in draw_figures([run_scores(folder, data_dir) for folder in runs], target):
+    drawn = draw_figures(titled([run_scores(folder, data_dir) for folder in runs], runs), target)
+    for path in [*drawn, *(draw_run_curves(folder, target) for folder in runs if not compare)]:
         print(path)
+
+
+def titled(scores: list[RunScores], runs: list[Path]) -> list[RunScores]:
+    """Two runs of one method are told apart by their folders."""
+    if len({run.title for run in scores}) == len(scores):
+        return scores
+    return [replace(run, title=folder.name) for run, folder in zip(scores, runs, strict=True)]
+
+
+def draw_run_curves(run: Path, folder: Path) -> Path:
+    """Draw how a run went, from its metrics.jsonl."""
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "curves.png"
+    draw_curves([json.loads(line) for line in lines], path)
+    return path
 
 
 def run_scores(run: Path, data_dir: str | None = None) -> RunScores:
@@ -66,6 +86,10 @@ def predict(
 ) -> None:
     """Say which class, known or novel, each new image belongs to."""
     target = out or run / "predictions.csv"
+    if target.suffix != ".csv":
+        raise UsageError(f"--out must be a .csv file; got {target}; for example --out predictions.csv")
+    if target.exists() and target.samefile(images):
+        raise UsageError(f"--out must not be the list of images itself; got {target}; choose another name")
     for line in predict_images(Folder(run), images, target, strict):
         print(f"left out: {line}")
     print(f"written: {target}")

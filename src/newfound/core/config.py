@@ -28,9 +28,11 @@ def setting(default: Any, meaning: str) -> Any:
 class TrainConfig:
     """How one stage is trained."""
 
-    epochs: Count = setting(200, "passes over the larger of the stage's sets")
+    epochs: Count = setting(
+        200, "passes over the stage's images; with labelled_share=half, over the labelled ones"
+    )
     batch_size: Positive = setting(256, "images in a step, labelled and unlabelled together")
-    augmentation: str = setting("v2", "augmentation recipe: weak, twice, v1 or v2")
+    augmentation: str = setting("v2", "augmentation recipe: weak, twice, twice-reflect, v1 or v2")
     labelled_share: Literal["proportional", "half"] = setting(
         "proportional", "labelled part of a batch: as in the two sets, or one half"
     )

@@ -5,6 +5,7 @@ A pretraining stage is a Learner too. A run is a chain: each learner adopts the 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import torch
@@ -28,10 +29,15 @@ class Bank(Protocol):
     def unlabelled(self, function: Callable[[Tensor], Tensor]) -> Tensor: ...
 
 
+@dataclass(frozen=True)
+class NoSettings:
+    """The config of a learner that has none."""
+
+
 class Learner(nn.Module, ABC):
     """An encoder, heads and a loss. Parameters live in `forward`; `loss` is mathematics on its outputs."""
 
-    Config: ClassVar[type]
+    Config: ClassVar[type] = NoSettings
     uses: ClassVar[Uses] = "both"
 
     def __init__(self, encoder: Encoder, task: Task, config: Any) -> None:
@@ -68,19 +74,22 @@ class Learner(nn.Module, ABC):
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
         """Take over every weight of the learner before that this one has too; list what was taken.
 
-        The encoder must be complete and every shape must fit; heads of the earlier stage that this
+        The two encoders must be the same and every shape must fit; heads of the earlier stage that this
         learner does not have stay behind.
         """
         own = self.state_dict()
-        missing = sorted(key for key in own if key.startswith("encoder.") and key not in weights)
+        missing, strange = (
+            sorted(key for key in one if key.startswith("encoder.") and key not in other)
+            for one, other in ((own, weights), (weights, own))
+        )
         shared = sorted(key for key in weights if key in own)
         misfits = [key for key in shared if weights[key].shape != own[key].shape]
-        if missing or misfits:
+        if missing or strange or misfits:
             shapes = ", ".join(f"{k} {tuple(weights[k].shape)} (need {tuple(own[k].shape)})" for k in misfits)
             raise CheckpointError(
                 "the pretrained weights do not fit this encoder and task; "
-                f"missing: {', '.join(missing) or 'none'}; of another shape: {shapes or 'none'}; "
-                "pretrain with the same encoder and classes"
+                f"missing: {', '.join(missing) or 'none'}; unexpected: {', '.join(strange) or 'none'}; "
+                f"of another shape: {shapes or 'none'}; pretrain with the same encoder and classes"
             )
         self.load_state_dict({key: weights[key] for key in shared}, strict=False)
         return shared

@@ -70,6 +70,10 @@ def read_cifar(family: Family, data_dir: Path | None, where: Where) -> tuple[Ten
     return pixels, labels
 
 
+HOME = "www.cs.toronto.edu/~kriz/cifar.html"
+"""Where the official archives are."""
+
+
 def archives(family: Family) -> str:
     """The official archives, any of which will do."""
     return " or ".join(layout.archive for layout in LAYOUTS[family])
@@ -88,8 +92,8 @@ def _find(family: Family, data_dir: Path | None) -> tuple[Path, Layout]:
     layouts = LAYOUTS[family]
     if data_dir is None:
         raise DataError(
-            f"{family} needs a data folder; got none; unpack {archives(family)} and give the folder "
-            "with --data-dir"
+            f"{family} needs a data folder; got none; unpack {archives(family)} of {HOME} and give "
+            "the folder with --data-dir"
         )
     looked = [(folder, layout) for layout in layouts for folder in (data_dir / layout.folder, data_dir)]
     for folder, layout in looked:
@@ -97,7 +101,7 @@ def _find(family: Family, data_dir: Path | None) -> tuple[Path, Layout]:
             return folder, layout
     places = ", ".join(str(folder / layout.files["train"][0]) for folder, layout in looked)
     raise DataError(
-        f"{family} must lie under {data_dir}; got none of {places}; unpack {archives(family)} there"
+        f"{family} must lie under {data_dir}; got none of {places}; unpack {archives(family)} of {HOME} there"
     )
 
 

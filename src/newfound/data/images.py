@@ -39,6 +39,11 @@ class ImageSet(ABC):
     def fingerprint(self) -> str:
         """A digest that changes when the images do."""
 
+    @property
+    @abstractmethod
+    def resident(self) -> bool:
+        """Whether `take` stays on the device."""
+
 
 class ResidentImages(ImageSet):
     """Images in memory: on the device when they fit there, otherwise on the host and copied when taken."""
@@ -55,6 +60,10 @@ class ResidentImages(ImageSet):
     def to(self, device: torch.device) -> "ResidentImages":
         pixels = self.pixels.to(device) if _fits(self.pixels.nbytes, device) else self.pixels
         return ResidentImages(pixels, self.names, device)
+
+    @property
+    def resident(self) -> bool:
+        return self.pixels.device == self.device
 
     def fingerprint(self) -> str:
         digest = blake2b(str(tuple(self.pixels.shape)).encode(), digest_size=16)
@@ -77,6 +86,10 @@ class StreamedImages(ImageSet):
 
     def to(self, device: torch.device) -> "StreamedImages":
         return StreamedImages(self.names, self.size, device)
+
+    @property
+    def resident(self) -> bool:
+        return False
 
     def fingerprint(self) -> str:
         digest = blake2b(str(self.size).encode(), digest_size=16)
@@ -127,6 +140,11 @@ class Split:
                 f"{len(self.unlabelled)} images for {self.task.num_novel} classes; "
                 "add images or ask for fewer classes"
             )
+
+    @property
+    def resident(self) -> bool:
+        """Whether a batch can be put together without the host."""
+        return self.labelled.resident and self.unlabelled.resident
 
     def to(self, device: torch.device) -> "Split":
         labelled, unlabelled = self.labelled.to(device), self.unlabelled.to(device)

@@ -83,7 +83,14 @@ def _check_apart(known: Sequence[File], pile: Sequence[File]) -> None:
             f"known and novel classes must not overlap; got {overlap[0]!r} both as a label and as the class "
             "of an unlabelled image; leave those images out or label them"
         )
-    known_paths = {Path(path).resolve() for path, _ in known}
+    labels: dict[Path, str] = {}
+    for path, label in known:
+        first = labels.setdefault(Path(path).resolve(), label)
+        if first != label:
+            raise DataError(
+                f"an image must have one label; got {first!r} and {label!r} for {path}; keep the right one"
+            )
+    known_paths = labels.keys()
     both = [path for path, _ in pile if Path(path).resolve() in known_paths]
     if both:
         raise DataError(

@@ -45,14 +45,19 @@ def hardware(device: torch.device) -> str:
     return f"CPU, {torch.get_num_threads()} threads"
 
 
-def resolve_mode(wanted: str, device: torch.device, precision: torch.dtype, steps: int) -> Mode:
-    """`auto`: a CUDA graph for a long run on a GPU, eager otherwise; fp16 scales its loss on the host."""
-    if wanted == "graph" and (device.type != "cuda" or precision == torch.float16):
+def resolve_mode(
+    wanted: str, device: torch.device, precision: torch.dtype, *, resident: bool, steps: int
+) -> Mode:
+    """`auto`: a CUDA graph for a long run on a GPU, eager otherwise.
+
+    A graph cannot hold what happens on the host: the loss scaling of fp16, or images that are fetched.
+    """
+    can_capture = device.type == "cuda" and precision != torch.float16 and resident
+    if wanted == "graph" and not can_capture:
         raise UsageError(
-            f"mode graph needs a GPU and a precision other than fp16; got {device.type} and {precision}; "
-            "try mode=auto"
+            "mode graph needs a GPU, images that fit on it and a precision other than fp16; "
+            f"got {device.type}, {'resident' if resident else 'streamed'} images, {precision}; try mode=auto"
         )
     if wanted != "auto":
         return cast(Mode, wanted)
-    long_on_gpu = device.type == "cuda" and steps >= LONG_RUN_STEPS and precision != torch.float16
-    return "graph" if long_on_gpu else "eager"
+    return "graph" if can_capture and steps >= LONG_RUN_STEPS else "eager"

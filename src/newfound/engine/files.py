@@ -18,7 +18,7 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         raise RunError(
             f"{path} must be writable; got: {error.strerror or error}; what was there before is unharmed; "
-            "free some space or mend the permissions, then repeat the call with --resume"
+            "free some space or mend the permissions, then repeat the call"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Pretrain checkpoints of the official UNO and IIC codes."""
+"""Pretrained weights of others: checkpoints of the official UNO and IIC codes, and torchvision's ResNets."""
 
 from pathlib import Path
 
@@ -13,7 +13,8 @@ KNOWN_HEAD = "head_lab.prototypes.weight"
 def load_official(path: Path) -> tuple[dict[str, Tensor], list[str]]:
     """A state dict with `encoder.*` and `head_lab.prototypes.weight` → our names, and what was left out.
 
-    `module.` and `model.` prefixes of wrappers are taken off; nothing in the file can execute code.
+    `module.` and `model.` prefixes of wrappers are taken off; nothing in the file can execute code. Of
+    torchvision's weights, `fc` is left out.
     """
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
@@ -26,18 +27,21 @@ def load_official(path: Path) -> tuple[dict[str, Tensor], list[str]]:
         ) from None
     found = content.get("state_dict", content) if isinstance(content, dict) else {}
     renamed, unused = {}, []
+    is_torchvision = "conv1.weight" in found
     for key, value in found.items():
         name = str(key).removeprefix("module.").removeprefix("model.")
         if name == KNOWN_HEAD:
             renamed["h.prototypes"] = value
         elif name.startswith("encoder.") and isinstance(value, Tensor):
             renamed[name] = value
+        elif is_torchvision and not name.startswith("fc."):
+            renamed[f"encoder.{name}"] = value
         else:
             unused.append(str(key))
-    if "h.prototypes" not in renamed or len(renamed) == 1:
+    if not is_torchvision and ("h.prototypes" not in renamed or len(renamed) == 1):
         some = ", ".join(map(str, list(found)[:5])) or "nothing"
         raise CheckpointError(
             f"{path} must hold encoder.* and {KNOWN_HEAD}; got: {some} ...; "
-            "give a pretrain checkpoint of UNO or IIC"
+            "give a pretrain checkpoint of UNO or IIC, or a ResNet of torchvision"
         )
     return renamed, unused

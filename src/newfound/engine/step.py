@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
+import torch._dynamo.exc
+import torch._inductor.exc
 from torch import Tensor
 
 from newfound.core.learner import Learner
@@ -32,8 +34,9 @@ class Step:
         precision: torch.dtype,
         mode: Mode,
         epochs: int,
+        say: Callable[[str], None] = print,
     ) -> None:
-        self.learner, self.loader, self.optimiser, self.mode = learner, loader, optimiser, mode
+        self.learner, self.loader, self.optimiser, self.mode, self.say = learner, loader, optimiser, mode, say
         self.device = loader.device
         self.precision = precision
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == torch.float16)
@@ -72,13 +75,25 @@ class Step:
             self._replay(draw)
 
     def _first(self, draw: Draw) -> None:
-        """The step that compiles, timed apart."""
+        """The step that compiles, timed apart; where nothing can be compiled, all steps are eager."""
         start = time.perf_counter()
-        with self._side_stream():
+        try:
+            with self._side_stream():
+                self._train(draw)
+        except (torch._dynamo.exc.TorchDynamoException, torch._inductor.exc.InductorError) as error:
+            self._fall_back(error)
             self._train(draw)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._compile_seconds = time.perf_counter() - start
+
+    def _fall_back(self, error: Exception) -> None:
+        """Nothing was updated yet: compilation comes before the first gradient is applied."""
+        reason = str(error).strip().splitlines()[0]
+        self.say(f"{self.loader.stage}: the step cannot be compiled here ({reason}), so it runs eagerly")
+        self.mode = "eager"
+        self._prepare, self._losses = self.loader.batch, self._forward
+        self.optimiser.zero_grad(set_to_none=True)
 
     def _replay(self, draw: Draw) -> None:
         if self._graph is None:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -32,7 +32,12 @@ class EpochRecord:
     @property
     def best_head(self) -> int:
         """The head of lowest loss: chosen without a label."""
-        return min(range(len(self.head_losses)), key=self.head_losses.__getitem__, default=0)
+        return lowest(self.head_losses)
+
+
+def lowest(losses: Sequence[float]) -> int:
+    """Where the lowest loss is; 0 where there is none."""
+    return min(range(len(losses)), key=losses.__getitem__, default=0)
 
 
 class Trainer:
@@ -47,10 +52,13 @@ class Trainer:
         *,
         precision: torch.dtype = torch.float32,
         mode: Mode = "eager",
+        say: Callable[[str], None] = print,
     ) -> None:
         self.learner, self.loader, self.train, self.bank = learner, loader, train, bank
         self.optimiser = learner_optimiser(learner, train.momentum, train.weight_decay)
-        self.step = Step(learner, loader, self.optimiser, precision=precision, mode=mode, epochs=train.epochs)
+        self.step = Step(
+            learner, loader, self.optimiser, precision=precision, mode=mode, epochs=train.epochs, say=say
+        )
 
     def run(self, first_epoch: int = 0) -> Iterator[EpochRecord]:
         """Train from `first_epoch` to the end, a record after each epoch."""
@@ -88,10 +96,16 @@ class Trainer:
         )
 
     def _check(self, epoch: int, losses: dict[str, float]) -> None:
-        bad = [name for name, value in losses.items() if not math.isfinite(value)]
+        bad = [f"{name} = {value}" for name, value in losses.items() if not math.isfinite(value)]
+        # The losses are those before the last update: the weights after it must be good as well.
+        if (
+            not bad
+            and not torch.stack([w.isfinite().all() for w in self.learner.state_dict().values()]).all()
+        ):
+            bad = ["weights that are not"]
         if bad:
             raise RunError(
-                f"the loss must stay finite; got {', '.join(bad)} = {losses[bad[0]]} in epoch {epoch + 1} of "
+                f"the loss must stay finite; got {', '.join(bad)} in epoch {epoch + 1} of "
                 f"{self.loader.stage}; the last good checkpoint is kept; start again with a lower lr or with "
                 "precision=float32"
             )

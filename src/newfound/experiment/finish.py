@@ -11,6 +11,7 @@ from torch import Tensor
 from newfound.core.config import Overrides, Recipe
 from newfound.core.learner import Method
 from newfound.core.registry import method_entry, recipe_for
+from newfound.data.assemble import novel_names
 from newfound.engine.files import write_json, write_text
 from newfound.experiment.model import encoder_name
 from newfound.experiment.provenance import provenance
@@ -21,7 +22,7 @@ from newfound.metrics.report import warnings_for
 def finish(run: Run, method: Method) -> dict[str, Any]:
     """Evaluate where truth is known, write results.json and assignments.csv, and return the results."""
     scores = run.viewer(method).over(run.split.unlabelled, method.scores, axis=1)[run.best_head]
-    names = cluster_names(run.split.task.num_novel)
+    names = novel_names(run.dataset.class_names[: run.split.task.num_known], run.split.task.num_novel)
     novel = scores[:, run.split.task.num_known :]
     clusters = write_assignments(run.folder.assignments, run.split.unlabelled.names, novel, names)
     sizes = clusters.bincount(minlength=len(names)).tolist()
@@ -30,6 +31,7 @@ def finish(run: Run, method: Method) -> dict[str, Any]:
     if evaluator is not None:
         results |= evaluator(run.best_head)
     write_json(run.folder.results, results)
+    run.log.close()
     return results
 
 
@@ -79,11 +81,6 @@ def curves(lines: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return {
         stage: [point for point in points if point["scores"]] or points for stage, points in stages.items()
     }
-
-
-def cluster_names(num_novel: int) -> list[str]:
-    """Names for classes that nobody has named."""
-    return [f"novel-{index + 1}" for index in range(num_novel)]
 
 
 def write_assignments(path: Path, images: Sequence[str], scores: Tensor, names: Sequence[str]) -> Tensor:

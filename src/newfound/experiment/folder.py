@@ -42,6 +42,7 @@ class Folder:
     def check(self, source: Source, recipe: Recipe, resume: bool) -> None:
         """Refuse a folder that holds a run, unless it is the one to be resumed."""
         if not self.config.exists():
+            self._check_free()
             return
         if not resume:
             raise UsageError(
@@ -55,9 +56,20 @@ class Folder:
                 f"{', '.join(differing)}; leave them as they were, or choose another --out"
             )
 
+    def _check_free(self) -> None:
+        """Refuse a folder with files of a run that nobody can vouch for."""
+        found = [path.name for path in (self.checkpoint, self.results, self.assignments) if path.exists()]
+        if found:
+            raise UsageError(
+                f"{self.path} must be a new folder; it holds {', '.join(found)} of some other run; "
+                "choose another --out"
+            )
+
     def open(self, source: Source, recipe: Recipe, resume: bool) -> None:
         """Create the folder for a new run, or check that it holds the one to be resumed."""
         self.check(source, recipe, resume)
+        for left_over in self.path.glob(".*.tmp"):
+            left_over.unlink()
         if self.config.exists():
             return
         try:

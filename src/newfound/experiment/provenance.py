@@ -14,7 +14,7 @@ from newfound.engine.device import hardware
 
 
 def commit() -> str:
-    """The commit of this source tree, `+changes` added when it has any; `unknown` outside a checkout.
+    """The commit of this source tree, `+changes` added when it has any; `unknown` outside its checkout.
 
     NEWFOUND_COMMIT names it where the tree travels without its history.
     """
@@ -22,6 +22,7 @@ def commit() -> str:
         return named
     here = Path(__file__).parent
     try:
+        _git(here, "ls-files", "--error-unmatch", Path(__file__).name)
         head = _git(here, "rev-parse", "--short=12", "HEAD")
         return head + ("+changes" if _git(here, "status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.CalledProcessError):

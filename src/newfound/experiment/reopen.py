@@ -7,13 +7,14 @@ from pathlib import Path
 from newfound.core.errors import CheckpointError, UsageError
 from newfound.core.learner import Method
 from newfound.core.records import Task
+from newfound.data.assemble import novel_names
 from newfound.data.images import Look
 from newfound.data.own import load_pile
 from newfound.engine.bank import Viewer
 from newfound.engine.checkpoint import Checkpoint, load_strictly
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.evaluator import Evaluator
-from newfound.experiment.finish import cluster_names, write_assignments
+from newfound.experiment.finish import write_assignments
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method
 from newfound.experiment.run import best_head
@@ -28,11 +29,19 @@ def load_method(folder: Folder) -> tuple[Method, Viewer, Checkpoint]:
             f"{folder.path} must hold a run that reached discovery; got one still in {state['stage']}; "
             "finish it with --resume"
         )
+    done, epochs = state["epoch"], recipe.train["discover"].epochs
+    if done < epochs:
+        raise CheckpointError(
+            f"{folder.path} must hold a finished run; got one after epoch {done} of {epochs}; "
+            "finish it with --resume"
+        )
     device = resolve_device("auto")
+    # The precision of the run, so that what is printed is what was stored; fp16 needs a GPU.
+    precision = "auto" if (recipe.run.precision, device.type) == ("fp16", "cpu") else recipe.run.precision
     look = Look(**state["look"])
     method = build_method(recipe, Task(**state["task"]), look, device)
     load_strictly(method, checkpoint.weights, folder.checkpoint)
-    return method, Viewer(method, look, device, resolve_precision("auto", device)), checkpoint
+    return method, Viewer(method, look, device, resolve_precision(precision, device)), checkpoint
 
 
 def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator, tuple[str, ...], int]:
@@ -59,5 +68,5 @@ def predict(folder: Folder, images: Path, out: Path, strict: bool) -> Sequence[s
     pile, skipped = load_pile(images, viewer.look.stored, strict)
     scores = viewer.over(pile.to(viewer.device), method.scores, axis=1)[best_head(checkpoint.state["lines"])]
     known = list(checkpoint.state["class_names"])[: method.task.num_known]
-    write_assignments(out, pile.names, scores, known + cluster_names(method.task.num_novel))
+    write_assignments(out, pile.names, scores, [*known, *novel_names(known, method.task.num_novel)])
     return skipped

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from newfound.core.config import Recipe
-from newfound.core.errors import CheckpointError
+from newfound.core.errors import CheckpointError, UsageError
 from newfound.core.learner import Learner, Method
 from newfound.core.registry import method_entry
+from newfound.data.augment.recipes import recipe_named
 from newfound.data.images import Dataset, Split
 from newfound.data.loader import Loader
 from newfound.engine.bank import TrainingBank, Viewer
@@ -22,9 +23,9 @@ from newfound.engine.checkpoint import Checkpoint, load_strictly, momentum_of, r
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
 from newfound.engine.evaluator import Evaluator
 from newfound.engine.log import RunLog
-from newfound.engine.trainer import EpochRecord, Trainer
+from newfound.engine.trainer import EpochRecord, Trainer, lowest
 from newfound.experiment.folder import Folder
-from newfound.experiment.model import build_method, build_stage, encoder_name, load_pretrained
+from newfound.experiment.model import build_method, build_stage, load_pretrained
 from newfound.experiment.provenance import peak_memory
 
 Scores = dict[str, float]
@@ -39,8 +40,7 @@ class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop
 def best_head(lines: Sequence[dict[str, Any]]) -> int:
     """The head of lowest loss in the last epoch of discovery: chosen without a label."""
     discovery = [line for line in lines if line["stage"] == "discover"]
-    losses: list[float] = discovery[-1]["head_losses"] if discovery else [0.0]
-    return losses.index(min(losses))
+    return lowest(discovery[-1]["head_losses"] if discovery else [])
 
 
 def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, device: torch.device) -> Loader:
@@ -87,11 +87,27 @@ class Run:
         self.modes: dict[str, str] = {}
         self.earlier_peak_gib = 0.0
         self.saved: Checkpoint | None = None
+        self.fingerprint = dataset.fingerprint()
         if folder.checkpoint.exists():
-            self.saved = Checkpoint.load(folder.checkpoint)
+            self.saved = self._own_checkpoint()
             self.timing, self.modes = self.saved.state["timing"], self.saved.state["modes"]
             self.earlier_peak_gib = self.saved.state["peak_memory_gib"]
         self.log.restore(self.saved.state["lines"] if self.saved else [])
+
+    def _own_checkpoint(self) -> Checkpoint:
+        """The checkpoint in the folder, if it is that of a run on these very images."""
+        saved = Checkpoint.load(self.folder.checkpoint)
+        if "images" not in saved.state:
+            raise CheckpointError(
+                f"{self.folder.checkpoint} must be the checkpoint of a run; got another file of newfound; "
+                "choose another folder"
+            )
+        if saved.state["images"] != self.fingerprint:
+            raise UsageError(
+                f"a run must go on with the images it began with; those of {self.folder.path} have changed; "
+                "bring them back, or choose another --out"
+            )
+        return saved
 
     @property
     def split(self) -> Split:
@@ -111,21 +127,23 @@ class Run:
         method = build_method(self.recipe, self.split.task, self.split.look, self.device)
         if self.saved is None or self.saved.state["stage"] != "discover":
             given = self.recipe.run.pretrained
-            used = method.adopt(self._given(Path(given)) if given else self.pretrain(cache))
-            heads = sorted({key.split(".")[0] for key in used} - {"encoder"})
-            self.say(f"discover: starts from the pretrained encoder and {', '.join(heads) or 'no head'}")
+            weights = self._given(Path(given)) if given else self.pretrain(cache)
+            if weights:
+                self._hand_over(weights, method)
         self._train("discover", method)
         return method
 
     def pretrain(self, cache: Path) -> dict[str, Tensor]:
         """The weights a method starts from: those in `cache` when they match, else trained and put there."""
         weights: dict[str, Tensor] = {}
+        key = ""
         for stage in method_entry(self.recipe.method).method.pretraining:
-            path = cache / f"{self.pretrained_key(stage)}.safetensors"
+            learner = build_stage(stage, self.recipe, self.split.task, self.split.look, self.device)
+            key = self.pretrained_key(stage, learner, key)
+            path = cache / f"{key}.safetensors"
             if (cached := self._cached(stage, path)) is not None:
                 weights = cached
                 continue
-            learner = build_stage(stage, self.recipe, self.split.task, self.split.look, self.device)
             if weights:
                 learner.adopt(weights)
             self._train(stage, learner)
@@ -145,18 +163,30 @@ class Run:
         self.say(f"{stage}: reusing {path}")
         return weights
 
-    def pretrained_key(self, stage: str) -> str:
-        """What decides the weights of a pretraining stage, in one word."""
+    def pretrained_key(self, stage: str, learner: Learner, before: str) -> str:
+        """What decides the weights of a pretraining stage that follows `before`, in one word."""
+        train, look = self.recipe.train[stage], self.split.look
         what = {
+            "before": before,
             "images": self.split.labelled.fingerprint(),
             "labels": self.split.labels.tolist(),
-            "train": asdict(self.recipe.train[stage]),
+            "pile": "" if learner.uses == "labelled" else self.split.unlabelled.fingerprint(),
+            "train": asdict(train),
+            "augmentation": repr(recipe_named(train.augmentation, look.kind, look.size)),
+            "network": repr(learner),
             "seed": self.recipe.run.seed,
-            "encoder": encoder_name(self.recipe, self.split.look),
             "device": self.device.type,
             "precision": str(self.precision),
         }
         return f"{stage}-{blake2b(json.dumps(what).encode(), digest_size=8).hexdigest()}"
+
+    def _hand_over(self, weights: Mapping[str, Tensor], method: Method) -> None:
+        """Give the method what it can use of the pretrained weights, and say what that is."""
+        used = method.adopt(weights)
+        heads, left = ({key.split(".")[0] for key in keys} for keys in (used, weights.keys() - set(used)))
+        behind = f"; left behind: {', '.join(sorted(left))}" if left else ""
+        taken = ", ".join(sorted(heads - {"encoder"})) or "no head"
+        self.say(f"discover: starts from the pretrained encoder and {taken}{behind}")
 
     def viewer(self, learner: Learner) -> Viewer:
         return Viewer(learner, self.split.look, self.device, self.precision)
@@ -196,11 +226,16 @@ class Run:
         train = self.recipe.train[stage]
         loader = stage_loader(stage, learner, self.recipe, self.split, self.device)
         bank = TrainingBank(self.viewer(learner), self.split)
-        mode = resolve_mode(self.recipe.run.mode, self.device, self.precision, loader.steps * train.epochs)
-        self.modes[stage] = mode
+        mode = resolve_mode(
+            self.recipe.run.mode,
+            self.device,
+            self.precision,
+            resident=self.split.resident,
+            steps=loader.steps * train.epochs,
+        )
         if mode != "eager":
             self.say(f"{stage}: compiling the training step, one to two minutes the first time")
-        return Trainer(learner, loader, train, bank, precision=self.precision, mode=mode)
+        return Trainer(learner, loader, train, bank, precision=self.precision, mode=mode, say=self.say)
 
     def _restore(self, stage: str, trainer: Trainer) -> int:
         """Continue `stage` from the checkpoint when it is one of this stage: the first epoch to train."""
@@ -217,6 +252,7 @@ class Run:
         state = {
             "stage": stage,
             "epoch": epoch,
+            "images": self.fingerprint,
             "lines": self.log.lines,
             "timing": self.timing,
             "modes": self.modes,
@@ -231,6 +267,7 @@ class Run:
 
     def _account(self, stage: str, trainer: Trainer, record: EpochRecord) -> None:
         """Add an epoch to the stage's seconds, compilation apart."""
+        self.modes[stage] = trainer.step.mode
         timing = self.timing.setdefault(stage, {"seconds": 0.0, "compile_seconds": 0.0})
         compiling = trainer.step.take_compile_seconds()
         timing["seconds"] += record.seconds - compiling

@@ -24,14 +24,26 @@ class Source:
     num_novel: int | None = None
     size: int | None = None
     strict: bool = False
+    arrays: str | None = None
+    """The fingerprint of a data set that was made in Python and cannot be loaded again from here."""
 
     @property
     def name(self) -> str:
         """What the registry's published values and ours are looked up by."""
         return self.benchmark or "own"
 
+    @classmethod
+    def of(cls, dataset: Dataset) -> "Source":
+        """The source of a data set at hand."""
+        return cls(arrays=dataset.fingerprint())
+
     def load(self) -> Dataset:
         """Read the images."""
+        if self.arrays:
+            raise UsageError(
+                "this needs the images of the run, which were given in Python; they are in no file; "
+                "use newfound predict for new ones"
+            )
         if self.benchmark:
             foreign = [key for key in OWN_ONLY if getattr(self, key) is not None]
             if foreign:

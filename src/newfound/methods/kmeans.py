@@ -4,6 +4,7 @@
 
 Shapes: n unlabelled samples, D features, C = C_l + C_u classes.
 
+Deviation: the papers' row is on features of RotNet and then supervised training, ours are of the latter.
 The papers give k-means no task-agnostic number; here an image belongs to the nearest of the known classes'
 means and the novel centres.
 """

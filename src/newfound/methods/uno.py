@@ -45,6 +45,7 @@ _V1 = {
 
 @register(
     "uno-v1",
+    # For ImageNet, v1's learning rate, heads and over-clusters are known; the rest is v2's.
     preset=_V1,
     published={
         **{name: {} for name in ("cifar10", "cifar100-20", "cifar100-50")},

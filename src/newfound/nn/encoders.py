@@ -30,6 +30,4 @@ def encoder_for(kind: str, size: int) -> str:
     """The name of the default encoder for images of a `kind` of data with sides of `size` pixels."""
     if kind == "digits" or size <= 16:
         return "small"
-    if kind == "cifar" or (kind != "imagenet" and size <= 64):
-        return "resnet18-cifar"
-    return "resnet18"
+    return "resnet18-cifar" if kind == "cifar" else "resnet18"

@@ -2,6 +2,8 @@
 
 Prototypes are kept at unit length by `normalise_`, which a method calls after each step. `forward` leaves
 them as they are, so that their gradients are those of a linear layer, as in the published codes.
+
+Deviation: those codes normalise before each step and so evaluate with prototypes a last step away from it.
 """
 
 import torch

@@ -10,7 +10,8 @@ from newfound.core.errors import UsageError
 class ViewBatchNorm(nn.Module):
     """BatchNorm of each view by itself: (B, V, D) → (B, V, D), its statistics in float32.
 
-    The running statistics move once a step, by the mean over the views of what `nn.BatchNorm1d` would use.
+    Deviation: the running statistics move once a step, by the mean over the views of what `nn.BatchNorm1d`
+    would use; the published codes call it for one view after the other, which moves them once a view.
     """
 
     eps = 1e-5

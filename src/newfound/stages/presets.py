@@ -27,4 +27,9 @@ IMAGENET = {
     "pretrain.batch_size": 512,
     "pretrain.warmup": 5,
 }
-"""UNO's and IIC's, two GPUs taken together."""
+"""UNO's and IIC's, two GPUs taken together.
+
+Deviation: one process sees the whole batch of 512, so that Sinkhorn and the inter-class term see 256
+unlabelled images and not each GPU's 128; and the sets are shuffled apart, where the published loader pairs
+images for good.
+"""

@@ -5,16 +5,17 @@
 Shapes: V views, N labelled samples, D features, C_l known classes.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from newfound.core.config import PositiveFloat, setting
 from newfound.core.encoder import Encoder
-from newfound.core.learner import Learner, Uses
+from newfound.core.learner import Learner, NoSettings, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register_stage
 from newfound.losses.classification import view_cross_entropy
 from newfound.nn.heads import CosineHead
+
+TAU = 0.1
+"""Temperature of the softmax."""
 
 
 @register_stage("pretrain")
@@ -23,11 +24,7 @@ class Supervised(Learner):
 
     uses: ClassVar[Uses] = "labelled"
 
-    @dataclass(frozen=True)
-    class Config:
-        tau: PositiveFloat = setting(0.1, "temperature of the softmax")
-
-    def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
+    def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
         super().__init__(encoder, task, config)
         self.h = CosineHead(encoder.dim, task.num_known)
 
@@ -39,7 +36,7 @@ class Supervised(Learner):
         return {"known": self.h(self.encode(batch.views))}
 
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
-        return {"ce": view_cross_entropy(out["known"], batch.labels, self.config.tau)}
+        return {"ce": view_cross_entropy(out["known"], batch.labels, TAU)}
 
     def after_step(self) -> None:
         self.h.normalise_()

@@ -137,8 +137,8 @@ class Solarise:
 class Equalise:
     """Flatten the histograms with probability `p`.
 
-    Histograms are dear, so only a fixed number of candidates, those with the smallest draws, is computed;
-    it lies four standard deviations above the mean, so that about one batch in 30 000 is short of some.
+    Deviation: histograms are dear, so only those of a fixed number of candidates, the smallest draws, are
+    computed; it lies four standard deviations above the mean: about one batch in 30 000 is short of some.
     """
 
     p: float

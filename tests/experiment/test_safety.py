@@ -1,0 +1,107 @@
+"""What a run refuses, so that no answer is silently wrong and no file is lost."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from newfound.core.errors import RunError, UsageError
+from newfound.core.records import Task
+from newfound.data.assemble import own_look
+from newfound.data.images import Dataset, Look
+from newfound.engine.checkpoint import Checkpoint
+from newfound.experiment.finish import finish
+from newfound.experiment.model import build_method, load_pretrained
+from newfound.methods.iic import IIC
+from newfound.nn.encoders import build_encoder
+from tests.tiny import CPU, tiny_recipe, tiny_run
+
+
+def test_weights_ruined_by_the_last_step_are_not_saved(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The losses of that epoch are still finite."""
+    run = tiny_run(tmp_path / "run", tiny_recipe("iic", epochs=3), digits)
+    seen = []
+    run.watch = lambda record, scores: seen.append(record)
+    after_step = IIC.after_step
+
+    def ruin(self: IIC) -> None:
+        after_step(self)
+        if [record.stage for record in seen].count("discover") == 1:
+            self.h.prototypes.data.fill_(torch.nan)
+
+    monkeypatch.setattr(IIC, "after_step", ruin)
+    with pytest.raises(RunError, match="must stay finite"):
+        run.discover(tmp_path / "cache")
+    saved = Checkpoint.load(run.folder.checkpoint)
+    assert (saved.state["stage"], saved.state["epoch"]) == ("discover", 1)
+    assert all(weight.isfinite().all() for weight in saved.weights.values())
+
+
+def test_changed_images_are_not_resumed(digits: Dataset, tmp_path: Path) -> None:
+    recipe = tiny_recipe("iic", epochs=1)
+    tiny_run(tmp_path / "run", recipe, digits).discover(tmp_path / "cache")
+    changed = replace(digits, split=replace(digits.split, labels=digits.split.labels.flip(0)))
+    with pytest.raises(UsageError, match="images it began with"):
+        tiny_run(tmp_path / "run", recipe, changed, resume=True)
+
+
+@pytest.mark.parametrize("name", ["checkpoint.safetensors", "results.json", "assignments.csv"])
+@pytest.mark.parametrize("resume", [False, True])
+def test_files_of_an_unknown_run_are_left_alone(
+    name: str, resume: bool, digits: Dataset, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text("precious")
+    with pytest.raises(UsageError, match=f"holds {name} of some other run"):
+        tiny_run(tmp_path, tiny_recipe("iic"), digits, resume=resume)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_names_of_novel_classes_are_never_those_of_known_ones(digits: Dataset, tmp_path: Path) -> None:
+    named = replace(digits, class_names=("novel-1", "b", "c", "d", "e", *digits.class_names[5:]))
+    run = tiny_run(tmp_path / "run", tiny_recipe("kmeans"), named)
+    finish(run, run.discover(tmp_path / "cache"))
+    rows = run.folder.assignments.read_text().splitlines()[1:]
+    assert {row.split(",")[1] for row in rows} <= {f"novel-{index}" for index in range(2, 7)}
+
+
+def test_weights_of_torchvision_load_without_their_classifier(tmp_path: Path) -> None:
+    source = build_encoder("resnet18").state_dict()
+    torch.save(
+        source | {"fc.weight": torch.zeros(1000, 512), "fc.bias": torch.zeros(1000)}, tmp_path / "r18.pth"
+    )
+    weights, unused = load_pretrained(tmp_path / "r18.pth")
+    assert unused == ["fc.weight", "fc.bias"]
+    recipe = tiny_recipe("iic", encoder="resnet18")
+    method = build_method(recipe, Task(3, 2), tiny_look(), CPU)
+    method.adopt(weights)
+    assert torch.equal(method.encoder.state_dict()["layer4.1.conv2.weight"], source["layer4.1.conv2.weight"])
+
+
+def tiny_look() -> Look:
+
+    return own_look(96)
+
+
+def test_a_step_that_cannot_be_compiled_runs_eagerly(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line says so, the record too, and the weights are those of an eager run."""
+
+    def broken(function, dynamic):  # type: ignore[no-untyped-def]
+        def fail(*arguments: object) -> None:
+            raise torch._dynamo.exc.TorchDynamoException("no compiler")
+
+        return fail
+
+    eager = tiny_run(tmp_path / "eager", tiny_recipe("iic"), digits).discover(tmp_path / "a").state_dict()
+    monkeypatch.setattr(torch, "compile", broken)
+    run = tiny_run(tmp_path / "run", tiny_recipe("iic", mode="compiled"), digits)
+    said: list[str] = []
+    run.say = said.append
+    weights = run.discover(tmp_path / "b").state_dict()
+    assert [line for line in said if "cannot be compiled here" in line and "no compiler" in line]
+    assert set(run.modes.values()) == {"eager"}
+    assert all(torch.equal(value, weights[key]) for key, value in eager.items())
