@@ -29,4 +29,4 @@ def test_any_two_of_the_ten_colours_differ_clearly(vision: str) -> None:
 
 
 def test_long_names_are_cut_and_all_are_numbered() -> None:
-    assert numbered(["cat", "a name that would never fit"]) == ["0 cat", "1 a name that would…"]
+    assert numbered(["cat", "a name that would never fit", "2"]) == ["0 cat", "1 a name that would…", "2"]

@@ -1,4 +1,4 @@
-"""The t-SNE map of the joint logits: a colour for each class, its index at the median of its images."""
+"""The t-SNE map of the joint logits: a colour for each class, its index above its images."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -24,12 +24,13 @@ def draw_tsne(
     """Map logits (n, C) of images with classes (n,); known classes are dots, novel ones triangles."""
     chosen = stratified(labels, MOST_POINTS)
     labels, points = labels[chosen], embed(logits[chosen])
+    area = float(np.clip(16000 / len(points), 9, 45))
     for index, name in enumerate(numbered(class_names)):
         x, y = points[labels == index].T
         axes.scatter(
             x,
             y,
-            s=9 if index < num_known else 13,
+            s=area if index < num_known else 1.4 * area,
             marker="o" if index < num_known else "^",
             color=colour(index),
             alpha=0.75,
@@ -44,12 +45,19 @@ def draw_tsne(
 
 
 def _mark(points: Floats, labels: Ints, size: int, axes: "Axes") -> None:
-    """Write the index of each class at its median, moved aside where two would overlap."""
+    """Write the index of each class above its images, moved aside where two would overlap."""
     badge = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "0.4", "linewidth": 0.6}
     present = np.unique(labels)
-    medians = np.stack([np.median(points[labels == index], axis=0) for index in present])
-    for index, (x, y) in zip(present, spread(medians, 0.006 * size * float(np.ptp(points))), strict=True):
+    unit = 0.006 * size * float(np.ptp(points))
+    places = np.stack([_above(points[labels == index], unit) for index in present])
+    for index, (x, y) in zip(present, spread(places, unit), strict=True):
         axes.text(x, y, str(index), fontsize=size, fontweight="bold", ha="center", va="center", bbox=badge)
+
+
+def _above(points: Floats, distance: float) -> Floats:
+    """A place over the bulk of a class: (n, 2) → (2,)."""
+    place: Floats = np.array([np.median(points[:, 0]), np.quantile(points[:, 1], 0.9) + 0.8 * distance])
+    return place
 
 
 def stratified(labels: Ints, most: int) -> Ints:
