@@ -1,5 +1,6 @@
 """The generated parts of the README, from results/ alone: `make readme` writes them, a test compares them."""
 
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 import newfound.experiment  # noqa: F401 (registers the methods)
 from newfound.core.registry import method_entry, method_names
+from newfound.report.paper import TASK_AGNOSTIC, task_aware_acc
 from newfound.report.paper_tables import TABLES
 from newfound.report.recorded import load_records, measured, status
 
@@ -47,6 +49,47 @@ def tables_section(records: Sequence[dict[str, Any]]) -> str:
     return "\n\n".join(table.markdown(records) for table in TABLES)
 
 
+def speed_section(results: Path) -> str:
+    """The recorded benchmarks of a training step: ours in each mode, and the straightforward one."""
+    parts = []
+    for path in sorted((results / "bench").glob("*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        ways = {f"ours, {mode}": way for mode, way in record["step"]["modes"].items()}
+        ways["straightforward"] = slowest = record["baseline"]
+        lines = [
+            f"{record['method']}, {record['benchmark']}, batch {record['step']['batch_size']}, one run on an "
+            f"{record['hardware']} (`{path.parent.name}/{path.name}`):",
+            "",
+            "| training step | ms | images/s | times as fast |",
+            "|---|---|---|---|",
+            *(_speed_line(name, way, slowest) for name, way in ways.items()),
+        ]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _speed_line(name: str, way: dict[str, Any], slowest: dict[str, Any]) -> str:
+    times = slowest["ms"] / way["ms"]
+    return f"| {name} | {way['ms']:.1f} | {way['images_per_second']:,.0f} | {times:.1f} |"
+
+
+def fast_section(records: Sequence[dict[str, Any]]) -> str:
+    """The short schedule on CIFAR10 beside the paper's full one."""
+    lines = [
+        "| | task-aware ACC, train | task-agnostic (legacy) all, test | training s, compilation apart |",
+        "|---|---|---|---|",
+    ]
+    for record in records:
+        if (record["method"], record["benchmark"], record["recipe"]) == ("iic", "cifar10", "fast"):
+            seconds = sum(stage["seconds"] for stage in record["timing"].values())
+            aware = 100 * record["task_aware"]["train"]["acc"]["mean"]
+            every = 100 * record["task_agnostic"]["legacy"]["all"]["mean"]
+            lines.append(f"| ours, fast, seed {record['seed']} | {aware:.1f} | {every:.1f} | {seconds:.0f} |")
+    published = TASK_AGNOSTIC["iic"].split()[2]
+    lines.append(f"| paper, 500 epochs | {task_aware_acc('iic')['cifar10']} | {published} | |")
+    return "\n".join(lines)
+
+
 def generated(text: str, results: Path) -> str:
     """The README's `text` with each generated part written anew between its two marks."""
     records = load_records(results)
@@ -54,6 +97,8 @@ def generated(text: str, results: Path) -> str:
         "methods": methods_section(records),
         "digits": digits_section(records),
         "tables": tables_section(records),
+        "speed": speed_section(results),
+        "fast": fast_section(records),
     }
     for name, section in sections.items():
         marks = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", re.DOTALL)
