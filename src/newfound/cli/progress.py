@@ -5,6 +5,7 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from newfound.engine.trainer import EpochRecord
 
@@ -18,12 +19,13 @@ class EpochProgress:
     def __init__(self, console: Console, label: str = "") -> None:
         self.console, self.label = console, label
         self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed}/{task.total}"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[detail]}"),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=8)),
+            BarColumn(bar_width=10, table_column=Column(min_width=10)),
+            TextColumn("{task.completed}/{task.total}", table_column=Column(no_wrap=True, min_width=7)),
+            TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5)),
+            TextColumn("{task.fields[detail]}", table_column=Column(no_wrap=True, ratio=1)),
             console=console,
+            expand=True,
         )
         self._tasks: dict[str, TaskID] = {}
         self._acc = ""
