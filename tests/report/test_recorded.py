@@ -15,7 +15,8 @@ def record(
     path = folder / benchmark / f"{method}-seed{seed}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     numbers = {"task_aware": {"train": {"acc": {"mean": acc, "best_head": 0.0}}}}
-    path.write_text(json.dumps({"method": method, "benchmark": benchmark, "recipe": recipe, **numbers}))
+    about = {"method": method, "benchmark": benchmark, "recipe": recipe, "seed": seed, "timing": {}}
+    path.write_text(json.dumps({**about, **numbers}))
 
 
 def test_mean_and_spread_over_the_seeds_of_one_recipe(tmp_path: Path) -> None:

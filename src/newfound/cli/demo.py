@@ -17,10 +17,10 @@ from newfound.experiment import Folder, Run, Source
 from newfound.experiment.finish import finish
 from newfound.experiment.pixels import pixel_kmeans
 from newfound.report.figures import figures
-from newfound.report.tables import Row, results_table
+from newfound.report.tables import demo_table
 
 SOURCE = Source(benchmark="digits")
-METHODS = {"kmeans": "k-means on pretrained features", "uno-v2": "UNO v2", "iic": "IIC"}
+METHODS = ("kmeans", "uno-v2", "iic")
 PIXELS = "kmeans-pixels/results.json"
 """What a demo writes first; no other run writes it."""
 FOLDERS = ("kmeans", "uno-v2", "kmeans-pixels", "pretrained", "figures", "tensorboard")
@@ -38,17 +38,14 @@ def demo(
     console.print(dataset.note)
     pixels = pixel_kmeans(dataset, seed)
     write_json(out / PIXELS, pixels)
-    records = {"k-means on raw pixels": pixels}
-    for method, label in METHODS.items():
+    records = [pixels]
+    for method in METHODS:
         folder = out if method == "iic" else out / method
-        records[label] = _discover(console, method, folder, out / "pretrained", seed)
-    rows = [Row(label, record, _seconds(record)) for label, record in records.items()]
-    for label, record in records.items():
+        records.append(_discover(console, method, folder, out / "pretrained", seed))
+    for record in records:
         for warning in record.get("warnings", ()):
-            console.print(f"warning: {label}: {warning}")
-    console.print(
-        results_table(rows, title="digits 5-9 found knowing 0-4; one run, seconds without pretraining")
-    )
+            console.print(f"warning: {record['method']}: {warning}")
+    console.print(demo_table(records))
     drawn = figures([run_scores(out / "uno-v2"), run_scores(out)], out / "figures")
     drawn.append(draw_run_curves(out, out / "figures"))
     console.print(
@@ -63,11 +60,6 @@ def _discover(console: Console, method: str, path: Path, cache: Path, seed: int)
     with EpochProgress(console, label=f"{method} ") as progress:
         run = Run(folder, SOURCE.load(), recipe, watch=progress, say=progress.say)
         return finish(run, run.discover(cache))
-
-
-def _seconds(record: dict[str, Any]) -> float | None:
-    timing = record["timing"].get("discover")
-    return timing and float(timing["seconds"])
 
 
 def _clear(out: Path) -> None:

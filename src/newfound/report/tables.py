@@ -40,6 +40,26 @@ def results_table(rows: Sequence[Row], title: str) -> Table:
     return table
 
 
+DEMO = {
+    "kmeans-pixels": "k-means on raw pixels",
+    "kmeans": "k-means on pretrained features",
+    "uno-v2": "UNO v2",
+    "iic": "IIC",
+}
+"""The methods that the demo compares."""
+
+
+def demo_table(records: Iterable[Mapping[str, Any]]) -> Table:
+    """The demo's one table: a record of each of its methods."""
+    rows = [Row(DEMO[record["method"]], record, _discovery_seconds(record)) for record in records]
+    return results_table(rows, title="digits 5-9 found knowing 0-4; one run, seconds without pretraining")
+
+
+def _discovery_seconds(record: Mapping[str, Any]) -> float | None:
+    timing = record["timing"].get("discover")
+    return None if timing is None else float(timing["seconds"])
+
+
 def _cell(numbers: Mapping[str, Any], metrics: Iterable[str]) -> str:
     return _aligned(_number(metric, numbers.get(metric, {}).get("mean")) for metric in metrics)
 
