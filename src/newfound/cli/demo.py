@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 from rich.console import Console
 
@@ -33,6 +34,8 @@ def demo(
 ) -> None:
     """Find the digits 5-9, knowing only 0-4: pretrain, discover, compare, draw."""
     _clear(out)
+    # For tensors this small a second thread mostly waits; and with one the numbers are those on record.
+    torch.set_num_threads(1)
     console = output()
     dataset = SOURCE.load()
     console.print(dataset.note)
