@@ -29,7 +29,9 @@ def test_the_reason_is_told() -> None:
     assert choose_side([(28, 28)])[1] == "the size of every image"
 
 
-def test_a_side_that_is_too_small() -> None:
+def test_a_side_that_is_too_small_or_too_large() -> None:
     assert check_side(8) == 8
-    with pytest.raises(UsageError, match="size must be at least 8 pixels; got 7"):
+    with pytest.raises(UsageError, match="at least 8 pixels and at most 1024; got 7"):
         check_side(7)
+    with pytest.raises(UsageError, match="at most 1024; got 20000"):
+        check_side(20000)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch._dynamo.exc
 
 from newfound.core.errors import RunError, UsageError
 from newfound.core.records import Task

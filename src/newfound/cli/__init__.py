@@ -32,7 +32,7 @@ def main() -> None:
             "the run must fit into memory; it does not; try a smaller batch_size, hidden or --size", 1
         )
     except typer.Abort:
-        code = 1
+        code = _fail("stopped by Ctrl-C; runs that reached a checkpoint go on with --resume", 1)
     sys.exit(code)
 
 

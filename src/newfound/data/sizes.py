@@ -8,7 +8,7 @@ from newfound.data.decode import Size
 
 LADDER = (32, 64, 96, 128, 224)
 SMALL = 64
-SMALLEST = 8
+SMALLEST, LARGEST = 8, 1024
 
 
 def choose_side(sizes: Sequence[Size]) -> tuple[int, str]:
@@ -27,8 +27,9 @@ def choose_side(sizes: Sequence[Size]) -> tuple[int, str]:
 
 def check_side(side: int) -> int:
     """`side` itself, if images can be that small."""
-    if side < SMALLEST:
+    if not SMALLEST <= side <= LARGEST:
         raise UsageError(
-            f"size must be at least {SMALLEST} pixels; got {side}; leave it out to choose it from the data"
+            f"size must be at least {SMALLEST} pixels and at most {LARGEST}; got {side}; "
+            "leave it out to choose it from the data"
         )
     return side

@@ -9,8 +9,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
-import torch._dynamo.exc
-import torch._inductor.exc
 from torch import Tensor
 
 from newfound.core.learner import Learner
@@ -80,7 +78,7 @@ class Step:
         try:
             with self._side_stream():
                 self._train(draw)
-        except (torch._dynamo.exc.TorchDynamoException, torch._inductor.exc.InductorError) as error:
+        except _compile_errors() as error:
             self._fall_back(error)
             self._train(draw)
         if self.device.type == "cuda":
@@ -139,6 +137,14 @@ class Step:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._train(self._static)
+
+
+def _compile_errors() -> tuple[type[Exception], ...]:
+    """What a failed compilation raises; looked up only then, for these modules are slow to import."""
+    from torch._dynamo.exc import TorchDynamoException
+    from torch._inductor.exc import InductorError
+
+    return TorchDynamoException, InductorError
 
 
 def learner_optimiser(learner: Learner, momentum: float, weight_decay: float) -> torch.optim.SGD:

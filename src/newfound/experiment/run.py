@@ -233,6 +233,8 @@ class Run:
             resident=self.split.resident,
             steps=loader.steps * train.epochs,
         )
+        if 0 < train.epochs <= train.warmup:
+            self.say(f"{stage}: all {train.epochs} epochs are warm-up, so lr is hardly reached; lower warmup")
         if mode != "eager":
             self.say(f"{stage}: compiling the training step, one to two minutes the first time")
         return Trainer(learner, loader, train, bank, precision=self.precision, mode=mode, say=self.say)
