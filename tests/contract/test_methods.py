@@ -25,10 +25,8 @@ def learner_and_batch(name: str, dataset: Dataset) -> tuple[Learner, Batch, Cloc
     loader = Loader(
         split,
         method.views,
+        replace(recipe.train["discover"], batch_size=48),
         uses=method.uses,
-        augmentation=recipe.train["discover"].augmentation,
-        batch_size=48,
-        labelled_share="proportional",
         seed=0,
         stage="discover",
         device=CPU,

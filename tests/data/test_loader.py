@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from newfound.core.config import TrainConfig
 from newfound.core.records import Task, Views
 from newfound.data.images import Look, ResidentImages, Split
 from newfound.data.loader import Draw, Loader, batch_shape
@@ -38,10 +39,8 @@ def loader(
     return Loader(
         data,
         views,
+        TrainConfig(batch_size=batch_size, augmentation="weak", labelled_share=labelled_share),  # type: ignore[arg-type]
         uses=uses,  # type: ignore[arg-type]
-        augmentation="weak",
-        batch_size=batch_size,
-        labelled_share=labelled_share,  # type: ignore[arg-type]
         seed=seed,
         stage=stage,
         device=CPU,
@@ -57,6 +56,7 @@ def loader(
         (40_000, 10_000, 512, "proportional", (410, 102, 97)),
         # ImageNet: an epoch is a pass over the labelled set
         (1_130_000, 39_000, 512, "half", (256, 256, 4414)),
+        (1_130_000, 39_000, 512, "three-quarters", (384, 128, 2942)),
         (1_000, 10, 512, "half", (256, 256, 3)),
         # sets smaller than a batch, and as small as they may be
         (10, 20, 512, "proportional", (10, 20, 1)),
@@ -69,7 +69,7 @@ def loader(
     ],
 )
 def test_composition(n_l: int, n_u: int, batch_size: int, share: str, expected: tuple[int, int, int]) -> None:
-    assert batch_shape(split(n_l, n_u), "both", batch_size, share) == expected  # type: ignore[arg-type]
+    assert batch_shape(split(n_l, n_u), "both", batch_size, share) == expected
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,8 @@ def test_large_views_come_before_small_ones() -> None:
     load = Loader(
         data,
         Views(2, 3),
+        TrainConfig(batch_size=6),
         uses="both",
-        augmentation="v2",
-        batch_size=6,
-        labelled_share="proportional",
         seed=0,
         stage="discover",
         device=CPU,

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from newfound.core.errors import CheckpointError, RunError
-from newfound.engine.checkpoint import Checkpoint, load_strictly, momentum_of, restore_momentum
+from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
 from newfound.engine.files import write_json, write_text
 from newfound.engine.official import load_official
 
@@ -26,12 +26,12 @@ def trained() -> tuple[nn.Linear, torch.optim.SGD]:
 def test_round_trip_is_exact(tmp_path: Path) -> None:
     module, optimiser = trained()
     state = {"epoch": 3, "lines": [{"loss": 0.1}]}
-    Checkpoint(module.state_dict(), momentum_of(module, optimiser), state).save(tmp_path / "c.safetensors")
+    Checkpoint(module.state_dict(), moments_of(module, optimiser), state).save(tmp_path / "c.safetensors")
     loaded = Checkpoint.load(tmp_path / "c.safetensors")
     other = nn.Linear(3, 2)
     second = torch.optim.SGD(other.parameters(), lr=0.1, momentum=0.9)
     load_strictly(other, loaded.weights, tmp_path)
-    restore_momentum(other, second, loaded.momentum)
+    restore_moments(other, second, loaded.moments)
     assert loaded.state == state
     assert torch.equal(other.weight, module.weight)
     assert torch.equal(
@@ -44,7 +44,7 @@ def test_momentum_comes_back_in_the_layout_of_its_parameter() -> None:
     module = nn.Conv2d(8, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimiser = torch.optim.SGD(module.parameters(), momentum=0.9)
     saved = torch.rand(4, 8, 3, 3)
-    restore_momentum(module, optimiser, {"weight": saved})
+    restore_moments(module, optimiser, {"momentum_buffer/weight": saved})
     buffer = optimiser.state[module.weight]["momentum_buffer"]
     assert buffer.stride() == module.weight.stride() != saved.stride()
     assert torch.equal(buffer, saved)
@@ -119,3 +119,16 @@ def test_official_checkpoint_cannot_execute_code(tmp_path: Path, monkeypatch: py
     with pytest.raises(CheckpointError, match="without executing code"):
         load_official(tmp_path / "bad.cp")
     assert not (tmp_path / "hacked").exists()
+
+
+def test_moments_of_adam_come_back(tmp_path: Path) -> None:
+    module, _ = trained()
+    optimiser = torch.optim.Adam(module.parameters())
+    optimiser.step()
+    Checkpoint(module.state_dict(), moments_of(module, optimiser), {}).save(tmp_path / "c.safetensors")
+    other = nn.Linear(3, 2)
+    second = torch.optim.Adam(other.parameters())
+    restore_moments(other, second, Checkpoint.load(tmp_path / "c.safetensors").moments)
+    for old, new in ((module.weight, other.weight), (module.bias, other.bias)):
+        assert set(second.state[new]) == {"step", "exp_avg", "exp_avg_sq"}
+        assert all(torch.equal(optimiser.state[old][key], value) for key, value in second.state[new].items())

@@ -33,3 +33,9 @@ def test_every_epoch_of_the_published_schedules(lr: float, warmup: int, epochs: 
 def test_short_warm_ups(warmup: int) -> None:
     train = TrainConfig(epochs=4, lr=0.4, warmup=warmup)
     assert learning_rate(warmup, train) == pytest.approx(0.4)
+
+
+def test_falls_multiply_the_rate_from_their_epoch_on() -> None:
+    train = TrainConfig(epochs=200, lr=0.1, warmup=0, lr_falls="0.5,.85", lr_factor=0.2)
+    rates = [learning_rate(epoch, train) for epoch in range(200)]
+    assert rates == pytest.approx([0.1] * 100 + [0.02] * 70 + [0.004] * 30)

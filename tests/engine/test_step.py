@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from newfound.core.config import TrainConfig
 from newfound.core.learner import Method
 from newfound.core.records import Clock, Losses, total
 from newfound.data.images import Dataset
@@ -30,18 +31,17 @@ def stepping(
     """IIC with two heads and two views in batches of 16, the same at each call."""
     recipe = tiny_recipe("iic", heads=2, overcluster=2, small_crops=0, augmentation="weak")
     method = build_method(recipe, data.split.task, data.split.look, CPU)
+    train = TrainConfig(batch_size=16, augmentation="weak", momentum=MOMENTUM, weight_decay=DECAY)
     loader = Loader(
         data.split,
         method.views,
+        train,
         uses=method.uses,
-        augmentation="weak",
-        batch_size=16,
-        labelled_share="proportional",
         seed=0,
         stage="discover",
         device=CPU,
     )
-    optimiser = learner_optimiser(method, MOMENTUM, DECAY)
+    optimiser = learner_optimiser(method, train)
     set_learning_rate(optimiser, lr)
     return method, Step(method, loader, optimiser, precision=precision, mode=mode, epochs=1)
 

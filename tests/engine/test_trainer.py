@@ -15,7 +15,7 @@ from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.data.images import Dataset
 from newfound.data.loader import Loader
 from newfound.engine.bank import TrainingBank, Viewer
-from newfound.engine.checkpoint import momentum_of, restore_momentum
+from newfound.engine.checkpoint import moments_of, restore_moments
 from newfound.engine.trainer import EpochRecord, Trainer
 from newfound.nn.small import SmallEncoder
 from tests.tiny import CPU
@@ -56,8 +56,8 @@ class Toy(Learner):
     def after_step(self) -> None:
         self.diary.append("after step")
 
-    def after_epoch(self, bank: Bank) -> None:
-        self.diary.append("after epoch")
+    def after_epoch(self, bank: Bank, clock: Clock) -> None:
+        self.diary.append(f"after epoch {clock.epoch:.0f}")
 
 
 def trainer(data: Dataset, train: TrainConfig = TRAIN) -> tuple[Toy, Trainer]:
@@ -66,10 +66,8 @@ def trainer(data: Dataset, train: TrainConfig = TRAIN) -> tuple[Toy, Trainer]:
     loader = Loader(
         data.split,
         learner.views,
+        train,
         uses="both",
-        augmentation=train.augmentation,
-        batch_size=train.batch_size,
-        labelled_share="proportional",
         seed=0,
         stage="discover",
         device=CPU,
@@ -103,7 +101,7 @@ def test_nothing_happens_before_it_is_asked_for(digits: Dataset) -> None:
     epochs = train.run()
     assert learner.diary == []
     next(epochs)
-    epoch = ["step 0 of 5, training=True", "after step"] * STEPS + ["after epoch"]
+    epoch = ["step 0 of 5, training=True", "after step"] * STEPS + ["after epoch 0"]
     assert learner.diary == ["begin 120", "after step", *epoch]
 
 
@@ -124,7 +122,7 @@ def test_a_resumed_run_repeats_every_record_and_bit(digits: Dataset, first_epoch
         next(epochs)
     after, resumed = trainer(digits)
     after.load_state_dict(before.state_dict())
-    restore_momentum(after, resumed.optimiser, momentum_of(before, interrupted.optimiser))
+    restore_moments(after, resumed.optimiser, moments_of(before, interrupted.optimiser))
     torch.rand(11)
     assert timeless(resumed.run(first_epoch)) == expected[first_epoch:]
     assert all(torch.equal(value, after.state_dict()[key]) for key, value in whole.state_dict().items())
@@ -168,7 +166,10 @@ def test_what_is_not_finite_stops_the_run_before_its_epoch_counts(digits: Datase
         "the last good checkpoint is kept; start again with a lower lr or with precision=float32"
     )
     assert [record.epoch for record in records] == [0, 1]
-    assert [line for line in learner.diary if line == "after epoch"] == ["after epoch"] * 2
+    assert [line for line in learner.diary if line.startswith("after epoch")] == [
+        "after epoch 0",
+        "after epoch 1",
+    ]
 
 
 def test_no_epochs_still_begin(digits: Dataset) -> None:

@@ -65,7 +65,7 @@ def assert_equal(first: Checkpoint, second: Checkpoint) -> None:
     assert second.state["stage"] == "discover"
     assert first.state["epoch"] == second.state["epoch"]
     assert all(torch.equal(value, second.weights[key]) for key, value in first.weights.items())
-    assert all(torch.equal(value, second.momentum[key]) for key, value in first.momentum.items())
+    assert all(torch.equal(value, second.moments[key]) for key, value in first.moments.items())
     lines = [
         [{**line, "seconds": 0, "images_per_second": 0} for line in c.state["lines"]] for c in (first, second)
     ]

@@ -38,7 +38,7 @@ def ready_step(recipe: Recipe, split: Split, machine: Machine, mode: Mode) -> St
     device, precision, train = machine.device, machine.precision, recipe.train["discover"]
     method = build_method(recipe, split.task, split.look, device)
     loader = stage_loader("discover", method, recipe, split, device)
-    optimiser = learner_optimiser(method, train.momentum, train.weight_decay)
+    optimiser = learner_optimiser(method, train)
     set_learning_rate(optimiser, learning_rate(0, train))
     method.begin(TrainingBank(Viewer(method, split.look, device, precision), split))
     method.after_step()

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from annotated_types import Ge, Gt
-from pydantic import FiniteFloat, TypeAdapter, ValidationError
+from pydantic import FiniteFloat, StringConstraints, TypeAdapter, ValidationError
 
 from newfound.core.errors import UsageError, unknown
 
@@ -15,6 +15,8 @@ Positive = Annotated[int, Ge(1)]
 TwoOrMore = Annotated[int, Ge(2)]
 NonNegative = Annotated[FiniteFloat, Ge(0)]
 PositiveFloat = Annotated[FiniteFloat, Gt(0)]
+Shares = Annotated[str, StringConstraints(pattern=r"^(0?\.\d+(,0?\.\d+)*)?$")]
+"""Numbers between 0 and 1, such as 0.5,0.75."""
 Overrides = Mapping[str, Any]
 C = TypeVar("C")
 
@@ -29,17 +31,26 @@ class TrainConfig:
     """How one stage is trained."""
 
     epochs: Count = setting(
-        200, "passes over the stage's images; with labelled_share=half, over the labelled ones"
+        200, "passes over the stage's images; over the labelled ones where labelled_share is a number"
     )
     batch_size: Positive = setting(256, "images in a step, labelled and unlabelled together")
     augmentation: str = setting("v2", "augmentation recipe: weak, twice, twice-reflect, v1 or v2")
-    labelled_share: Literal["proportional", "half"] = setting(
-        "proportional", "labelled part of a batch: as in the two sets, or one half"
+    labelled_share: Literal["proportional", "half", "three-quarters"] = setting(
+        "proportional", "labelled part of a batch: as in the two sets, one half or three quarters"
     )
+    classes_per_batch: Count = setting(
+        0,
+        "classes that the labelled part of a batch is drawn from, as many images of each; 0: all, by chance",
+    )
+    optimiser: Literal["sgd", "nesterov", "adam"] = setting("sgd", "how the gradients are followed")
     lr: PositiveFloat = setting(0.1, "peak learning rate")
     min_lr: NonNegative = setting(0.001, "learning rate at the start of the warm-up and at the end")
+    lr_falls: Shares = setting(
+        "", "when the learning rate falls, in shares of the epochs, such as 0.5,0.75; empty: a cosine"
+    )
+    lr_factor: PositiveFloat = setting(0.1, "by what it is multiplied whenever it falls")
     warmup: Count = setting(10, "epochs of linear warm-up")
-    momentum: NonNegative = setting(0.9, "momentum of SGD")
+    momentum: NonNegative = setting(0.9, "momentum of SGD, with or without Nesterov's look ahead")
     weight_decay: NonNegative = setting(1e-4, "weight decay, on every parameter")
 
 

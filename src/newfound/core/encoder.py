@@ -19,6 +19,11 @@ class Encoder(nn.Module, ABC):
     def last_block(self) -> nn.Module:
         """(B, d, h, w) → (B, dim, h', w')."""
 
+    def freeze_trunk(self) -> None:
+        """Leave the last block alone to be trained; BatchNorm statistics of the trunk still move."""
+        self.requires_grad_(False)
+        self.last_block.requires_grad_(True)
+
     def forward(self, images: Tensor) -> Tensor:
         maps: Tensor = self.last_block(self.trunk(images))
         return maps.mean(dim=(2, 3))

@@ -68,8 +68,8 @@ class Learner(nn.Module, ABC):
     def after_step(self) -> None:
         """After each optimiser step and once before the first; must not synchronise with the host."""
 
-    def after_epoch(self, bank: Bank) -> None:
-        """After each epoch."""
+    def after_epoch(self, bank: Bank, clock: Clock) -> None:
+        """After each epoch, `clock` still showing it."""
 
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
         """Take over every weight of the learner before that this one has too; list what was taken.
@@ -109,3 +109,7 @@ class Method(Learner):
 
         The softmax of a row is how sure the head is.
         """
+
+    def novel_scores(self, images: Tensor) -> Tensor:
+        """(B, 3, H, W) → (K, B, C_u) what each head says of images known to be novel."""
+        return self.scores(images)[..., self.task.num_known :]

@@ -21,6 +21,8 @@ class Task:
 
     num_known: int
     num_novel: int
+    num_unlabelled: int = 0
+    """Images in the unlabelled set, for learners that remember something of each."""
 
     @property
     def num_classes(self) -> int:

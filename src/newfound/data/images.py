@@ -140,6 +140,7 @@ class Split:
                 f"{len(self.unlabelled)} images for {self.task.num_novel} classes; "
                 "add images or ask for fewer classes"
             )
+        object.__setattr__(self, "task", replace(self.task, num_unlabelled=len(self.unlabelled)))
 
     @property
     def resident(self) -> bool:

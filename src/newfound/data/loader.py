@@ -11,10 +11,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from newfound.core.config import TrainConfig
 from newfound.core.records import Batch, Views
 from newfound.core.seed import generator
 from newfound.data.augment import Augmenter
 from newfound.data.images import Split
+from newfound.data.sampler import ClassSampler
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,9 @@ class Loader:
         self,
         split: Split,
         views: Views,
+        train: TrainConfig,
         *,
         uses: Literal["labelled", "unlabelled", "both"],
-        augmentation: str,
-        batch_size: int,
-        labelled_share: Literal["proportional", "half"],
         seed: int,
         stage: str,
         device: torch.device,
@@ -49,10 +49,15 @@ class Loader:
         self.seed, self.stage = seed, stage
         look = split.look
         self.augment = Augmenter(
-            augmentation, look.kind, look.size, views.large, views.small, look.mean, look.std
+            train.augmentation, look.kind, look.size, views.large, views.small, look.mean, look.std
         )
         self.num_labelled, self.num_unlabelled, self.steps = batch_shape(
-            self.split, uses, batch_size, labelled_share
+            self.split, uses, train.batch_size, train.labelled_share
+        )
+        self.sampler = (
+            ClassSampler(split.labels, train.classes_per_batch, self.num_labelled)
+            if train.classes_per_batch and self.num_labelled
+            else None
         )
 
     @property
@@ -62,7 +67,10 @@ class Loader:
     def draws(self, epoch: int) -> Iterator[Draw]:
         """One epoch, each set freshly shuffled."""
         random = generator(self.device, self.seed, self.stage, epoch)
-        labelled = self._rows(len(self.split.labelled), self.num_labelled, random)
+        if self.sampler:
+            labelled = self.sampler(self.steps, random)
+        else:
+            labelled = self._rows(len(self.split.labelled), self.num_labelled, random)
         unlabelled = self._rows(len(self.split.unlabelled), self.num_unlabelled, random)
         shape = (self.views.count, self.batch_size, self.augment.noise)
         for step in range(self.steps):
@@ -90,12 +98,14 @@ class Loader:
         return torch.cat(shuffled)[:needed].view(self.steps, wanted)
 
 
-def batch_shape(
-    split: Split, uses: str, batch_size: int, labelled_share: Literal["proportional", "half"]
-) -> tuple[int, int, int]:
+SHARES = {"half": 0.5, "three-quarters": 0.75}
+"""What a labelled share by name is; the proportional one follows from the sets."""
+
+
+def batch_shape(split: Split, uses: str, batch_size: int, labelled_share: str) -> tuple[int, int, int]:
     """(N, M, steps): the rows of each kind in a batch, and the full batches in an epoch.
 
-    An epoch is a pass over all images; with half and half it is a pass over the labelled ones.
+    An epoch is a pass over all images; with a share that is a number, over the labelled ones.
     """
     n_l, n_u = len(split.labelled), len(split.unlabelled)
     if uses == "labelled":
@@ -105,7 +115,7 @@ def batch_shape(
         M = min(batch_size, n_u)
         return 0, M, n_u // M
     size = min(batch_size, n_l + n_u)
-    share = n_l / (n_l + n_u) if labelled_share == "proportional" else 0.5
+    share = SHARES.get(labelled_share, n_l / (n_l + n_u))
     N = min(max(round(size * share), 1), size - 1)
     steps = (n_l + n_u) // size if labelled_share == "proportional" else n_l // N
     return N, size - N, max(steps, 1)

@@ -14,21 +14,21 @@ from torch import Tensor, nn
 from newfound.core.errors import CheckpointError
 from newfound.engine.files import atomic
 
-WEIGHT, MOMENTUM = "weight.", "momentum."
+WEIGHT, MOMENTS = "weight.", "optimiser."
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A learner's weights, its optimiser's momentum and a JSON state."""
+    """A learner's weights, its optimiser's moments and a JSON state."""
 
     weights: dict[str, Tensor]
-    momentum: dict[str, Tensor]
+    moments: dict[str, Tensor]
     state: dict[str, Any]
 
     def save(self, path: Path) -> None:
         """Write the file atomically."""
         tensors = {WEIGHT + key: value for key, value in self.weights.items()}
-        tensors |= {MOMENTUM + key: value for key, value in self.momentum.items()}
+        tensors |= {MOMENTS + key: value for key, value in self.moments.items()}
         tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
         with atomic(path) as temporary:
             temporary.write_bytes(save(tensors, metadata={"state": json.dumps(self.state)}))
@@ -48,7 +48,7 @@ class Checkpoint:
                 f"{path} must be a checkpoint of newfound; got a file that does not read as one ({error}); "
                 "take another copy or train again"
             ) from None
-        return cls(_part(tensors, WEIGHT), _part(tensors, MOMENTUM), state)
+        return cls(_part(tensors, WEIGHT), _part(tensors, MOMENTS), state)
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -73,19 +73,24 @@ def load_strictly(module: nn.Module, weights: Mapping[str, Tensor], where: Path)
     module.load_state_dict(dict(weights))
 
 
-def momentum_of(module: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The momentum of each parameter that has one, by the parameter's name."""
-    states = ((name, optimiser.state.get(p, {})) for name, p in module.named_parameters())
+def moments_of(module: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What the optimiser remembers of each parameter, as `moment/parameter`."""
     return {
-        name: state["momentum_buffer"] for name, state in states if state.get("momentum_buffer") is not None
+        f"{moment}/{name}": value
+        for name, parameter in module.named_parameters()
+        for moment, value in optimiser.state.get(parameter, {}).items()
+        if value is not None
     }
 
 
-def restore_momentum(
-    module: nn.Module, optimiser: torch.optim.Optimizer, momentum: Mapping[str, Tensor]
+def restore_moments(
+    module: nn.Module, optimiser: torch.optim.Optimizer, moments: Mapping[str, Tensor]
 ) -> None:
-    """Put back what `momentum_of` read, in the memory layout of the parameter, as the fused update asks."""
-    for name, parameter in module.named_parameters():
-        if name in momentum:
-            buffer = torch.empty_like(parameter, requires_grad=False).copy_(momentum[name])
-            optimiser.state[parameter]["momentum_buffer"] = buffer
+    """Put back what `moments_of` read, in the memory layout of the parameter, as a fused update asks."""
+    parameters = dict(module.named_parameters())
+    for key, value in moments.items():
+        moment, name = key.split("/", 1)
+        like = parameters[name]
+        fits = value.shape == like.shape
+        buffer = torch.empty_like(like, requires_grad=False).copy_(value) if fits else value.to(like.device)
+        optimiser.state[like][moment] = buffer

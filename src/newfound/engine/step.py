@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from newfound.core.config import TrainConfig
 from newfound.core.learner import Learner
 from newfound.core.records import Batch, Clock, Losses, total
 from newfound.data.loader import Draw, Loader
@@ -147,15 +148,22 @@ def _compile_errors() -> tuple[type[Exception], ...]:
     return TorchDynamoException, InductorError
 
 
-def learner_optimiser(learner: Learner, momentum: float, weight_decay: float) -> torch.optim.SGD:
-    """SGD on every parameter; on a GPU its learning rate is a tensor, so that a captured step can follow it.
+def learner_optimiser(learner: Learner, train: TrainConfig) -> torch.optim.Optimizer:
+    """On every parameter; on a GPU its learning rate is a tensor, so that a captured step can follow it.
 
     Frozen parameters never get a gradient, so they stay as they are.
     """
     parameters = list(learner.parameters())
     on_gpu = parameters[0].is_cuda
     lr: float | Tensor = torch.zeros((), device=parameters[0].device) if on_gpu else 0.0
-    return torch.optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, fused=on_gpu)
+    if train.optimiser == "adam":
+        return torch.optim.Adam(
+            parameters, lr, weight_decay=train.weight_decay, fused=on_gpu, capturable=on_gpu
+        )
+    nesterov = train.optimiser == "nesterov"
+    return torch.optim.SGD(
+        parameters, lr, train.momentum, weight_decay=train.weight_decay, nesterov=nesterov, fused=on_gpu
+    )
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, lr: float) -> None:

@@ -55,7 +55,7 @@ class Trainer:
         say: Callable[[str], None] = print,
     ) -> None:
         self.learner, self.loader, self.train, self.bank = learner, loader, train, bank
-        self.optimiser = learner_optimiser(learner, train.momentum, train.weight_decay)
+        self.optimiser = learner_optimiser(learner, train)
         self.step = Step(
             learner, loader, self.optimiser, precision=precision, mode=mode, epochs=train.epochs, say=say
         )
@@ -81,7 +81,7 @@ class Trainer:
         sums = {name: value.cpu() for name, value in self.step.sums.items()}
         losses = {name: value.mean().item() / self.loader.steps for name, value in sums.items()}
         self._check(epoch, losses)
-        self.learner.after_epoch(self.bank)
+        self.learner.after_epoch(self.bank, self.step.clock)
         heads = sum((value for value in sums.values() if value.ndim), torch.zeros(1))
         seconds = time.perf_counter() - start
         return EpochRecord(

@@ -19,7 +19,7 @@ from newfound.data.augment.recipes import recipe_named
 from newfound.data.images import Dataset, Split
 from newfound.data.loader import Loader
 from newfound.engine.bank import TrainingBank, Viewer
-from newfound.engine.checkpoint import Checkpoint, load_strictly, momentum_of, restore_momentum
+from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
 from newfound.engine.evaluator import Evaluator
 from newfound.engine.log import RunLog
@@ -45,14 +45,11 @@ def best_head(lines: Sequence[dict[str, Any]]) -> int:
 
 def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, device: torch.device) -> Loader:
     """The batches that a stage of the recipe trains on."""
-    train = recipe.train[stage]
     return Loader(
         split,
         learner.views,
+        recipe.train[stage],
         uses=learner.uses,
-        augmentation=train.augmentation,
-        batch_size=train.batch_size,
-        labelled_share=train.labelled_share,
         seed=recipe.run.seed,
         stage=stage,
         device=device,
@@ -244,7 +241,7 @@ class Run:
         if self.saved is None or self.saved.state["stage"] != stage:
             return 0
         load_strictly(trainer.learner, self.saved.weights, self.folder.checkpoint)
-        restore_momentum(trainer.learner, trainer.optimiser, self.saved.momentum)
+        restore_moments(trainer.learner, trainer.optimiser, self.saved.moments)
         if scaler := self.saved.state["scaler"]:
             trainer.step.scaler.load_state_dict(scaler)
         return int(self.saved.state["epoch"])
@@ -264,7 +261,7 @@ class Run:
             "look": asdict(look),
             "class_names": self.dataset.class_names,
         }
-        self.saved = Checkpoint(learner.state_dict(), momentum_of(learner, trainer.optimiser), state)
+        self.saved = Checkpoint(learner.state_dict(), moments_of(learner, trainer.optimiser), state)
         self.saved.save(self.folder.checkpoint)
 
     def _account(self, stage: str, trainer: Trainer, record: EpochRecord) -> None:
