@@ -15,23 +15,24 @@ TINY = {
     "epochs": 2,
     "batch_size": 64,
     "warmup": 0,
-    "pretrain.epochs": 2,
-    "pretrain.batch_size": 32,
-    "pretrain.warmup": 0,
     "mode": "eager",
     "device": "cpu",
     "checkpoint_seconds": 0,
 }
+STAGE = {"epochs": 2, "batch_size": 32, "warmup": 0}
 NARROW = {"hidden": 32, "projection": 16}
 
 
 def tiny_recipe(method: str, **overrides: object) -> Recipe:
     """A method's recipe for digits, cut down to a second."""
-    known = recipe_for(method, "digits").flat()
-    narrow = {key: value for key, value in NARROW.items() if key in known}
+    recipe = recipe_for(method, "digits")
+    known = recipe.flat()
+    tiny = {key: value for key, value in (TINY | NARROW).items() if key in known}
+    for stage in recipe.pretraining:
+        tiny |= {f"{stage}.{key}": value for key, value in STAGE.items()}
     if method == "kmeans":
-        narrow["epochs"] = 0
-    return recipe_for(method, "digits", TINY | narrow | overrides)
+        tiny["epochs"] = 0
+    return recipe_for(method, "digits", tiny | overrides)
 
 
 def tiny_run(folder: Path, recipe: Recipe, dataset: Dataset, *, resume: bool = False) -> Run:

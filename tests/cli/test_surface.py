@@ -90,7 +90,7 @@ def test_methods_of_one_shows_defaults_meaning_and_published_values() -> None:
 
 @pytest.mark.parametrize("name", method_names())
 def test_every_method_shows_its_settings(name: str) -> None:
-    assert "pretrain.epochs" in works("methods", name)
+    assert "constraints.alpha" in works("methods", name)
 
 
 def test_tables_are_plain_in_a_pipe() -> None:

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 
 import newfound.experiment  # noqa: F401 (registers the methods)
 from newfound.cli.output import output
-from newfound.core.config import Overrides, RunConfig, TrainConfig, meanings
+from newfound.core.config import Overrides, meanings
 from newfound.core.registry import method_entry, method_names, recipe_for
 from newfound.data.benchmarks import describe_benchmarks
 
@@ -37,16 +37,15 @@ def methods(
 
 
 def _settings(name: str) -> Table:
-    entry, values = method_entry(name), recipe_for(name, "").flat()
-    groups = {"": meanings(entry.method.Config) | meanings(TrainConfig) | meanings(RunConfig)}
-    groups |= {f"{stage}.": meanings(TrainConfig) for stage in entry.method.pretraining}
+    entry, recipe = method_entry(name), recipe_for(name, "")
+    values = recipe.flat()
     table = Table(
         Column("setting", no_wrap=True),
         *("default", "meaning", "published", "ours"),
         title=f"settings of {name}: key=value",
     )
-    for prefix, group in groups.items():
-        for key, meaning in group.items():
+    for prefix, configs in recipe.groups().items():
+        for key, meaning in (pair for config in configs for pair in meanings(config).items()):
             full = prefix + key
             published, ours = _by_value(entry.published, full), _by_value(entry.ours, full)
             table.add_row(full, str(values[full]), meaning, published, ours)

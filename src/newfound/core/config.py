@@ -52,6 +52,19 @@ class TrainConfig:
     warmup: Count = setting(10, "epochs of linear warm-up")
     momentum: NonNegative = setting(0.9, "momentum of SGD, with or without Nesterov's look ahead")
     weight_decay: NonNegative = setting(1e-4, "weight decay, on every parameter")
+    trains: Literal["all", "last-block"] = setting("all", "the whole encoder or its last block; heads always")
+
+
+@dataclass(frozen=True)
+class ConstraintConfig:
+    """IIC's two constraints, added to the loss of any method with joint logits."""
+
+    alpha: NonNegative = setting(0.0, "weight of the inter-class constraint; 0 leaves it out")
+    beta: NonNegative = setting(0.0, "weight of the intra-class constraint; 0 leaves it out")
+    form: Literal["full", "cross"] = setting(
+        "full", "inter-class constraint; cross: without the part that rewards low entropy"
+    )
+    tau: PositiveFloat = setting(0.1, "temperature of the softmax that the constraints see")
 
 
 @dataclass(frozen=True)
@@ -59,6 +72,9 @@ class RunConfig:
     """How a run is executed."""
 
     seed: Count = setting(0, "seed of every random stream")
+    track: Literal["published", "matched"] = setting(
+        "published", "published: each method as its paper trains it; matched: all alike but for the objective"
+    )
     encoder: str = setting("auto", "network; auto chooses by the size of the images")
     device: str = setting("auto", "cpu, cuda or cuda:N; auto takes a GPU when there is one")
     precision: Literal["auto", "float32", "bf16", "fp16"] = setting("auto", "auto: bf16 or fp16 on a GPU")
@@ -77,15 +93,29 @@ class Recipe:
     method: str
     config: Any
     train: Mapping[str, TrainConfig]
+    """Each stage in its order; the method's own is `discover`."""
     run: RunConfig
+    constraints: ConstraintConfig = ConstraintConfig()
+
+    @property
+    def pretraining(self) -> tuple[str, ...]:
+        """The stages before discovery."""
+        return tuple(stage for stage in self.train if stage != "discover")
+
+    def groups(self) -> dict[str, tuple[Any, ...]]:
+        """Prefix of a setting's name → the configs that have settings of that prefix."""
+        stages = {f"{stage}.": (self.train[stage],) for stage in self.pretraining}
+        own = (self.config, self.train["discover"], self.run)
+        return {"": own, "constraints.": (self.constraints,), **stages}
 
     def flat(self) -> dict[str, Any]:
         """The resolved settings under the names that `key=value` uses."""
-        out = asdict(self.config) | asdict(self.run) | asdict(self.train["discover"])
-        for stage, train in self.train.items():
-            if stage != "discover":
-                out |= {f"{stage}.{key}": value for key, value in asdict(train).items()}
-        return out
+        return {
+            prefix + key: value
+            for prefix, configs in self.groups().items()
+            for config in configs
+            for key, value in asdict(config).items()
+        }
 
 
 def meanings(config: Any) -> dict[str, str]:
@@ -95,30 +125,22 @@ def meanings(config: Any) -> dict[str, str]:
 
 def override(recipe: Recipe, overrides: Overrides) -> Recipe:
     """The recipe with `overrides` applied; every key and value is checked."""
-    config: dict[str, Any] = {}
-    run: dict[str, Any] = {}
-    train: dict[str, dict[str, Any]] = {stage: {} for stage in recipe.train}
     known = recipe.flat()
-    for key, value in overrides.items():
-        stage, _, name = key.rpartition(".")
+    for key in overrides:
         if key not in known:
             raise unknown("setting", key, known, f"newfound methods {recipe.method} lists all")
-        if stage:
-            train[stage][name] = value
-        elif name in {f.name for f in fields(recipe.config)}:
-            config[name] = value
-        elif name in {f.name for f in fields(RunConfig)}:
-            run[name] = value
-        else:
-            train["discover"][name] = value
+
+    def updated(config: C, prefix: str = "") -> C:
+        changes = {f.name: overrides[key] for f in fields(config) if (key := prefix + f.name) in overrides}  # type: ignore[arg-type]
+        return _updated(config, changes, prefix, recipe.method)
+
+    prefixes = {stage: "" if stage == "discover" else f"{stage}." for stage in recipe.train}
     return replace(
         recipe,
-        config=_updated(recipe.config, config, "", recipe.method),
-        run=_updated(recipe.run, run, "", recipe.method),
-        train={
-            stage: _updated(old, train[stage], "" if stage == "discover" else f"{stage}.", recipe.method)
-            for stage, old in recipe.train.items()
-        },
+        config=updated(recipe.config),
+        run=updated(recipe.run),
+        constraints=updated(recipe.constraints, "constraints."),
+        train={stage: updated(train, prefixes[stage]) for stage, train in recipe.train.items()},
     )
 
 

@@ -21,8 +21,10 @@ class Encoder(nn.Module, ABC):
 
     def freeze_trunk(self) -> None:
         """Leave the last block alone to be trained; BatchNorm statistics of the trunk still move."""
-        self.requires_grad_(False)
-        self.last_block.requires_grad_(True)
+        trained = set(self.last_block.parameters())
+        for parameter in self.parameters():
+            if parameter not in trained:
+                parameter.requires_grad_(False)
 
     def forward(self, images: Tensor) -> Tensor:
         maps: Tensor = self.last_block(self.trunk(images))

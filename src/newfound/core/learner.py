@@ -98,10 +98,11 @@ class Learner(nn.Module, ABC):
 class Method(Learner):
     """A paper: its config, its heads, its loss."""
 
-    pretraining: ClassVar[tuple[str, ...]] = ("pretrain",)
-    """The stages that come before, by name; their settings are `NAME.key`."""
     schedules: ClassVar[Mapping[str, TrainConfig]]
-    """How each stage is trained, the method's own under `discover`."""
+    """How each stage of a run is trained, in order; the method's own comes last and is `discover`.
+
+    The stages before it are named as they are registered; their settings are `NAME.key`.
+    """
 
     @abstractmethod
     def scores(self, images: Tensor) -> Tensor:

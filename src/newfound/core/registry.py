@@ -1,10 +1,10 @@
 """The tables of methods and pretraining stages: a name, a class, the values its paper gives a benchmark."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from newfound.core.config import Overrides, Recipe, RunConfig, override
+from newfound.core.config import Overrides, Recipe, RunConfig, TrainConfig, override
 from newfound.core.errors import unknown
 from newfound.core.learner import Learner, Method
 
@@ -37,6 +37,7 @@ class Entry:
 
 
 _METHODS: dict[str, Entry] = {}
+_MATCHED: dict[str, Any] = {}
 _STAGES: dict[str, type[Learner]] = {}
 
 
@@ -67,6 +68,15 @@ def register_stage(name: str) -> Callable[[L], L]:
     return add
 
 
+def register_matched(replaced: Iterable[str], first: str, values: Mapping[str, Overrides]) -> None:
+    """Declare the matched track: every method starts from the stage `first`, which replaces others.
+
+    `values` are those of each benchmark or kind of data, "" of all that are not named; a method takes over
+    what it has a setting for.
+    """
+    _MATCHED.update(replaced=frozenset(replaced) | {first}, first=first, values=values)
+
+
 def method_names() -> list[str]:
     return sorted(_METHODS)
 
@@ -83,8 +93,22 @@ def stage_class(name: str) -> type[Learner]:
 
 def recipe_for(name: str, benchmark: str, overrides: Overrides | None = None) -> Recipe:
     """A method's settings for a benchmark: defaults, preset, ours or published values, then `overrides`."""
-    entry = method_entry(name)
-    recipe = Recipe(name, entry.method.Config(), dict(entry.method.schedules), RunConfig())
-    for layer in (entry.preset, entry.values_for(benchmark)[1], overrides or {}):
-        recipe = override(recipe, layer)
+    entry, overrides = method_entry(name), overrides or {}
+    layers = [entry.preset, entry.values_for(benchmark)[1]]
+    if overrides.get("track") == "matched":
+        recipe = _matched_recipe(entry, benchmark, layers)
+    else:
+        recipe = Recipe(name, entry.method.Config(), dict(entry.method.schedules), RunConfig())
+        for layer in layers:
+            recipe = override(recipe, layer)
+    return override(recipe, overrides)
+
+
+def _matched_recipe(entry: Entry, benchmark: str, layers: Iterable[Overrides]) -> Recipe:
+    """The method trained as every other is; of its own settings, those of its objective stay."""
+    own = {stage: t for stage, t in entry.method.schedules.items() if stage not in _MATCHED["replaced"]}
+    recipe = Recipe(entry.name, entry.method.Config(), {_MATCHED["first"]: TrainConfig(), **own}, RunConfig())
+    known, shared = recipe.flat(), _MATCHED["values"]
+    for layer in (*layers, shared.get(benchmark, shared[""])):
+        recipe = override(recipe, {key: value for key, value in layer.items() if key in known})
     return recipe

@@ -25,10 +25,12 @@ class Evaluator:
         """Both protocols: task-aware on the training and the test split, task-agnostic on the test split."""
         task, labels = self.method.task, self.truth.test_labels
         test = self.test_scores()
-        pile = self.viewer.over(self.unlabelled, self.method.scores, axis=1)
-        novel = labels >= task.num_known
+        novel = self.method.novel_scores
+        is_novel = labels >= task.num_known
         aware = {
-            "train": task_aware(pile, self.truth.labels, task),
-            "test": task_aware(test[:, novel], labels[novel], task),
+            "train": task_aware(self.viewer.over(self.unlabelled, novel, axis=1), self.truth.labels, task),
+            "test": task_aware(
+                self.viewer.over(self.truth.test, novel, axis=1)[:, is_novel], labels[is_novel], task
+            ),
         }
         return summarise(best_head, aware, task_agnostic(test, labels, task)).as_dict()

@@ -7,7 +7,6 @@ import torch
 from newfound.core.config import Recipe
 from newfound.core.errors import UsageError
 from newfound.core.learner import Learner
-from newfound.core.registry import method_entry
 from newfound.data.images import Split
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
 from newfound.experiment.model import build_method, build_stage, load_pretrained
@@ -24,7 +23,7 @@ def check_run(recipe: Recipe, split: Split) -> None:
     method = build_method(recipe, split.task, split.look, CPU)
     if recipe.run.pretrained:
         method.adopt(load_pretrained(Path(recipe.run.pretrained))[0])
-    for stage in method_entry(recipe.method).method.pretraining:
+    for stage in recipe.pretraining:
         _check_stage(stage, build_stage(stage, recipe, split.task, split.look, CPU), recipe, split)
     _check_stage("discover", method, recipe, split)
 

@@ -21,9 +21,8 @@ from newfound.metrics.report import warnings_for
 
 def finish(run: Run, method: Method) -> dict[str, Any]:
     """Evaluate where truth is known, write results.json and assignments.csv, and return the results."""
-    scores = run.viewer(method).over(run.split.unlabelled, method.scores, axis=1)[run.best_head]
+    novel = run.viewer(method).over(run.split.unlabelled, method.novel_scores, axis=1)[run.best_head]
     names = novel_names(run.dataset.class_names[: run.split.task.num_known], run.split.task.num_novel)
-    novel = scores[:, run.split.task.num_known :]
     clusters = write_assignments(run.folder.assignments, run.split.unlabelled.names, novel, names)
     sizes = clusters.bincount(minlength=len(names)).tolist()
     results = describe(run) | {"cluster_sizes": sizes, "warnings": warnings_for(sizes, names)}

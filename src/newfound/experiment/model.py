@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from newfound.core.config import Recipe
+from newfound.core.config import Recipe, TrainConfig
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Task
 from newfound.core.registry import method_entry, stage_class
@@ -20,7 +20,8 @@ def build_stage(stage: str, recipe: Recipe, task: Task, look: Look, device: torc
     """A pretraining stage, initialised from the run's seed alone."""
     torch.manual_seed(derive(recipe.run.seed, stage, "initialise"))
     learner = stage_class(stage)
-    return _placed(learner(build_encoder(encoder_name(recipe, look)), task, learner.Config()), device)
+    encoder = build_encoder(encoder_name(recipe, look))
+    return _placed(learner(encoder, task, learner.Config()), recipe.train[stage], device)
 
 
 def build_method(recipe: Recipe, task: Task, look: Look, device: torch.device) -> Method:
@@ -29,7 +30,7 @@ def build_method(recipe: Recipe, task: Task, look: Look, device: torch.device) -
     method = method_entry(recipe.method).method(
         build_encoder(encoder_name(recipe, look)), task, recipe.config
     )
-    _placed(method, device)
+    _placed(method, recipe.train["discover"], device)
     return method
 
 
@@ -38,7 +39,9 @@ def encoder_name(recipe: Recipe, look: Look) -> str:
     return encoder_for(look.kind, look.size) if recipe.run.encoder == "auto" else recipe.run.encoder
 
 
-def _placed(learner: Learner, device: torch.device) -> Learner:
+def _placed(learner: Learner, train: TrainConfig, device: torch.device) -> Learner:
+    if train.trains == "last-block":
+        learner.encoder.freeze_trunk()
     layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
     for parameter in learner.parameters():
         if parameter.ndim == 4:

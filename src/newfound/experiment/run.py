@@ -14,7 +14,6 @@ from torch import Tensor
 from newfound.core.config import Recipe
 from newfound.core.errors import CheckpointError, UsageError
 from newfound.core.learner import Learner, Method
-from newfound.core.registry import method_entry
 from newfound.data.augment.recipes import recipe_named
 from newfound.data.images import Dataset, Split
 from newfound.data.loader import Loader
@@ -134,7 +133,7 @@ class Run:
         """The weights a method starts from: those in `cache` when they match, else trained and put there."""
         weights: dict[str, Tensor] = {}
         key = ""
-        for stage in method_entry(self.recipe.method).method.pretraining:
+        for stage in self.recipe.pretraining:
             learner = build_stage(stage, self.recipe, self.split.task, self.split.look, self.device)
             key = self.pretrained_key(stage, learner, key)
             path = cache / f"{key}.safetensors"

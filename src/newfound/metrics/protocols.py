@@ -46,9 +46,9 @@ class Accuracies:
 
 
 def task_aware(scores: Tensor, labels: Tensor, task: Task) -> list[Clustering]:
-    """Each head by the task-aware protocol: (K, n, C), (n,) joint ids of novel classes → K records."""
+    """Each head by the task-aware protocol: (K, n, C_u), (n,) joint ids of novel classes → K records."""
     _check(scores, labels, task.num_known)
-    clusters = scores[..., task.num_known :].argmax(-1).cpu()
+    clusters = scores.argmax(-1).cpu()
     classes = labels.cpu() - task.num_known
     return [clustering(head, classes, task.num_novel) for head in clusters]
 

@@ -18,6 +18,47 @@ OWN_PRETRAINING = {"pretrain.epochs": 100, "pretrain.batch_size": 64, "pretrain.
 OWN = {"epochs": 200, "batch_size": 128, "lr": 0.1, **OWN_PRETRAINING}
 """Ours, for a person's own hundreds or thousands of images: smaller batches, so that an epoch has many."""
 
+RS_CIFAR = {"encoder": "rs-resnet18"}
+"""RS, and the methods that train as it does: their network; their schedules are the defaults."""
+
+RS_DIGITS = {
+    "rotnet.epochs": 30,
+    "rotnet.batch_size": 64,
+    "known.epochs": 30,
+    "known.batch_size": 64,
+    "epochs": 60,
+    "batch_size": 64,
+    "rampup": 15,
+}
+"""Ours: a digit upside down is another digit or none, so turns tell something here too."""
+
+RS_OWN = {
+    "rotnet.epochs": 100,
+    "rotnet.batch_size": 64,
+    "known.epochs": 50,
+    "known.batch_size": 64,
+    "epochs": 200,
+}
+"""Ours, for a person's own images."""
+
+RS_IMAGENET = {
+    "rotnet.epochs": 0,
+    "known.epochs": 90,
+    "known.batch_size": 256,
+    "known.lr_falls": "0.3334,0.6667",
+    "known.lr_factor": 0.1,
+    "known.trains": "all",
+    "epochs": 90,
+    "batch_size": 512,
+    "labelled_share": "three-quarters",
+    "augmentation": "twice",
+    "lr_falls": "0.3334,0.6667",
+}
+"""RS's and NCL's: no RotNet, but a network trained on the 882 known classes.
+
+Deviation: they load one; here it is trained, with the schedule that DTC gives.
+"""
+
 IMAGENET = {
     "epochs": 60,
     "batch_size": 512,

@@ -1,0 +1,133 @@
+"""RS and RS+: ranking statistics (Han et al., ICLR 2020, "AutoNovel").
+
+    L = CE(h, y) + BCE(<g(x_i), g(x_j')>, s_ij) + w(t) [MSE(h(x), h(x')) + MSE(g(x), g(x'))]
+    RS+:  + 0.05 r(t) CE(h, argmax g)   with h over all classes
+
+s_ij = 1 iff the k largest features of i and j are the same; w(t) = weight * r(t), r the sigmoid ramp.
+RS+ decides among all classes with h alone, which is trained on what g says of the unlabelled samples.
+
+Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
+
+Deviation: in RotNet, see its stage; RS, which the paper scores task-aware only, is scored task-agnostically
+with h and g side by side; RS+ is scored without matching for known classes, as every other method.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from newfound.core.config import Count, NonNegative, Positive, TrainConfig, setting
+from newfound.core.encoder import Encoder
+from newfound.core.learner import Method
+from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
+from newfound.core.registry import register
+from newfound.losses.consistency import view_mse
+from newfound.losses.pairwise import pairwise_bce
+from newfound.losses.ramp import ramp_up
+from newfound.pseudo.pairs import equal_top_k
+from newfound.stages.known import KNOWN
+from newfound.stages.presets import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN
+from newfound.stages.rotnet import ROTNET
+
+_CIFAR100 = RS_CIFAR | {"augmentation": "twice", "consistency": 50.0, "rampup": 150}
+_SHARED = {"digits": RS_DIGITS, "own": RS_OWN}
+
+
+@register(
+    "rs",
+    published={
+        "cifar10": RS_CIFAR,
+        "cifar100-20": _CIFAR100,
+        "cifar100-50": _CIFAR100,
+        "imagenet-30": RS_IMAGENET | {"consistency": 10.0},
+    },
+    ours=_SHARED,
+)
+@register(
+    "rs+",
+    preset={"incremental": True},
+    published={
+        "cifar10": RS_CIFAR,
+        **{
+            name: _CIFAR100 | {"batch_size": 256, "epochs": 400, "consistency": 25.0, "rampup": 300}
+            for name in ("cifar100-20", "cifar100-50")
+        },
+    },
+    ours=_SHARED,
+)
+class RS(Method):
+    """Labels for h, pair labels from ranked features for g, and agreement between two views for both."""
+
+    schedules = {
+        "rotnet": ROTNET,
+        "known": KNOWN,
+        "discover": TrainConfig(
+            epochs=200,
+            batch_size=128,
+            augmentation="twice-reflect",
+            warmup=0,
+            lr_falls="0.85",
+            trains="last-block",
+        ),
+    }
+
+    @dataclass(frozen=True)
+    class Config:
+        top: Positive = setting(5, "largest features that two images must share to be a pair")
+        consistency: NonNegative = setting(5.0, "weight of the agreement between views, fully ramped")
+        rampup: Count = setting(50, "epochs until then")
+        incremental: bool = setting(False, "whether h learns the novel classes from g, as in RS+")
+        self_training: NonNegative = setting(0.05, "weight of what h learns from g, fully ramped")
+
+    def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
+        super().__init__(encoder, task, config)
+        self.h = nn.Linear(encoder.dim, task.num_classes if config.incremental else task.num_known)
+        self.g = nn.Linear(encoder.dim, task.num_novel)
+
+    @property
+    def views(self) -> Views:
+        return Views(large=2)
+
+    def forward(self, batch: Batch, clock: Clock) -> Outputs:
+        z = self.encode(batch.views)
+        return {"features": z, "known": self.h(z).float(), "novel": self.g(z).float()}
+
+    def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
+        c, N = self.config, batch.num_labelled
+        known, novel = out["known"], out["novel"]
+        p = novel.softmax(-1)
+        same = equal_top_k(out["features"][0, N:], c.top)
+        disagreement = view_mse(known.softmax(-1)).mean() + view_mse(p).mean()
+        ramp = ramp_up(clock, c.rampup)
+        losses = {
+            "ce": F.cross_entropy(known[0, :N], batch.labels),
+            "bce": pairwise_bce(p[0, N:], p[1, N:], same),
+            "consistency": ramp * c.consistency * disagreement,
+        }
+        if c.incremental:
+            believed = novel[0, N:].argmax(-1) + self.task.num_known
+            losses["incremental"] = ramp * c.self_training * F.cross_entropy(known[0, N:], believed)
+        return losses
+
+    def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
+        """RS+ enlarges the known head: a novel class starts less likely than any known one."""
+        if self.config.incremental and "h.bias" in weights:
+            rows, biases, missing = weights["h.weight"], weights["h.bias"], self.task.num_novel
+            weights = {
+                **weights,
+                "h.weight": torch.cat([rows, self.h.weight.detach()[-missing:].to(rows)]),
+                "h.bias": torch.cat([biases, (biases.min() - 1).expand(missing)]),
+            }
+        return super().adopt(weights)
+
+    def scores(self, images: Tensor) -> Tensor:
+        z = self.encoder(images)
+        known: Tensor = self.h(z)
+        return (known if self.config.incremental else torch.cat([known, self.g(z)], -1))[None]
+
+    def novel_scores(self, images: Tensor) -> Tensor:
+        novel: Tensor = self.g(self.encoder(images))
+        return novel[None]
