@@ -9,7 +9,7 @@ from newfound.core.encoder import Encoder
 
 
 class FrozenClassifier(nn.Module):
-    """Images (B, 3, H, W) → logits of the known classes (B, C_l); never trained, always in evaluation mode."""
+    """Images (B, 3, H, W) → logits of the known classes (B, C_l); never trained, always evaluating."""
 
     def __init__(self, encoder: Encoder, head: nn.Module) -> None:
         super().__init__()
