@@ -23,6 +23,9 @@ SURFACE = {
     "methods": {"name"},
     "pretrain": TRAINING,
     "discover": {*TRAINING, "--pretrained"},
+    "compare": {
+        *("methods", "--data", "--seeds", "--track", "--data-dir", "--subset", "--stop-after", "--out"),
+    },
     "reproduce": {
         *("benchmark", "method", "--recipe", "--seeds", "--data-dir", "--stop-after", "--out", "--results"),
     },

@@ -61,7 +61,7 @@ def test_keys_of_results(results: dict[str, Any]) -> None:
     }
     assert set(results["timing"]) == set(results["curves"]) == {"pretrain", "discover"}
     for part in results["timing"].values():
-        assert set(part) == {"seconds", "compile_seconds"}
+        assert set(part) == {"seconds", "compile_seconds", "images"}
     for points in results["curves"].values():
         assert all(set(point) == {"epoch", "lr", "losses", "scores"} for point in points)
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from newfound.cli import bench, demo, look, reproduce, tables, train, use
+from newfound.cli import bench, compare, demo, look, reproduce, tables, train, use
 
 app = typer.Typer(
     name="newfound",
@@ -16,6 +16,7 @@ app.command()(look.data)
 app.command()(look.methods)
 app.command()(train.pretrain)
 app.command()(train.discover)
+app.command()(compare.compare)
 app.command()(reproduce.reproduce)
 app.command()(tables.tables)
 app.command()(bench.bench)

@@ -54,10 +54,14 @@ def describe(run: Run) -> dict[str, Any]:
 
 
 def recipe_name(run: Run) -> str:
-    """Whose values the run has: `published`, `newfound` (ours), `default`, a variation, else `custom`."""
+    """Whose values: `published`, `newfound` (ours), `default`, `matched`, a variation or `custom`."""
     source, recipe = run.folder.source(), run.recipe
     entry = method_entry(recipe.method)
-    named: dict[str, Overrides] = {entry.values_for(source.name)[0]: {}, **entry.variations}
+    named: dict[str, Overrides] = {
+        entry.values_for(source.name)[0]: {},
+        "matched": {"track": "matched"},
+        **entry.variations,
+    }
     for name, overrides in named.items():
         if source.subset is None and _deciding(run, recipe_for(recipe.method, source.name, overrides)) == (
             _deciding(run, recipe)
@@ -68,7 +72,8 @@ def recipe_name(run: Run) -> str:
 
 def _deciding(run: Run, recipe: Recipe) -> tuple[Any, ...]:
     """The settings that decide what a number means, not how it was computed."""
-    return recipe.config, recipe.train, encoder_name(recipe, run.split.look), recipe.run.pretrained
+    run_settings = recipe.run.track, recipe.run.pretrained, encoder_name(recipe, run.split.look)
+    return recipe.config, recipe.train, recipe.constraints, run_settings
 
 
 def curves(lines: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -64,3 +64,9 @@ def task_aware_acc(method: str) -> dict[str, float]:
         for benchmark, cell in zip(BENCHMARKS, cells, strict=False)
         if cell != "-"
     }
+
+
+def task_agnostic_all(method: str) -> dict[str, float]:
+    """Benchmark → the paper's accuracy over all classes by the task-agnostic protocol."""
+    cells = TASK_AGNOSTIC[method].split()[2::3] if method in TASK_AGNOSTIC else []
+    return {benchmark: float(cell) for benchmark, cell in zip(BENCHMARKS, cells, strict=False) if cell != "-"}

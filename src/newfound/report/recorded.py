@@ -1,7 +1,7 @@
 """The measured runs under results/: BENCHMARK/METHOD[-RECIPE]-seedK.json, in the format of results.json."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -50,13 +50,18 @@ def measured(
         if (record["method"], record["recipe"]) == (method, recipe)
         and record["benchmark"] in (benchmark, *(f"{benchmark}-{subset}" for subset in "abc"))
     ]
-    values = [scale * number for record in found if (number := _at(record, path)) is not None]
+    return over(found, path, scale)
+
+
+def over(records: Sequence[Mapping[str, Any]], path: str, scale: float = 100.0) -> Measured | None:
+    """The number at `path`, mean over heads, over the records that have it."""
+    values = [scale * number for record in records if (number := _at(record, path)) is not None]
     if not values:
         return None
     return Measured(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
-def _at(record: dict[str, Any], path: str) -> float | None:
+def _at(record: Mapping[str, Any], path: str) -> float | None:
     for part in path.split("."):
         record = record.get(part, {})
     number: float | None = record.get("mean")

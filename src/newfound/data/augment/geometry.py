@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from newfound.core.errors import DataError
 from newfound.data.augment.op import per_image
 
+Along = Callable[[Tensor, Tensor], Tensor]
 RATIO = (3 / 4, 4 / 3)
 """Width over height of a resized crop."""
 TRIES = 10
@@ -41,11 +42,11 @@ def resample(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     with black, must have the width and height `size`.
     """
     left, top, width, height = boxes.unbind(1)
-    rows = _fixed_point(along_width, images, _triangles(left, width, size, images.shape[3]))
-    return _fixed_point(along_height, rows, _triangles(top, height, size, images.shape[2]))
+    rows = _fixed_point(along_width, 3, images, _triangles(left, width, size, images.shape[3]))
+    return _fixed_point(along_height, 2, rows, _triangles(top, height, size, images.shape[2]))
 
 
-def _fixed_point(along: Callable[[Tensor, Tensor], Tensor], images: Tensor, weights: Tensor) -> Tensor:
+def _fixed_point(along: Along, dim: int, images: Tensor, weights: Tensor) -> Tensor:
     """The product in whole levels with Pillow's weights of 22 bits, halves upwards.
 
     As two halves of 11 bits, whose sums float32 (and TF32) holds exactly: many sums lie halfway between two
@@ -54,8 +55,11 @@ def _fixed_point(along: Callable[[Tensor, Tensor], Tensor], images: Tensor, weig
     units = (weights * 2**22).round()
     high = (units / 2**11).floor()
     low = units - high * 2**11
-    carry = ((along(images, low.float()) + 2**21) / 2**11).floor()
-    return ((along(images, high.float()) + carry) / 2**11).floor()
+    # Both halves in one product, one below the other.
+    size = weights.shape[1]
+    sums = along(images, torch.cat([high, low], 1).float())
+    high_sum, low_sum = sums.split(size, dim)
+    return ((high_sum + ((low_sum + 2**21) / 2**11).floor()) / 2**11).floor()
 
 
 def _triangles(start: Tensor, length: Tensor, size: int, source: int) -> Tensor:
