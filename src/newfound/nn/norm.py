@@ -1,10 +1,37 @@
-"""BatchNorm whose statistics are those of one view."""
+"""BatchNorm: of feature maps, fast where it is compiled, and of projected features, each view by itself."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.core.errors import UsageError
+
+
+class MapBatchNorm(nn.BatchNorm2d):
+    """`nn.BatchNorm2d`, in compiled training from two plain sums in float32.
+
+    The compiler turns a variance into Welford's recurrence, a division for each pixel, where one pass that
+    sums x and x² is bound by memory alone. Eager code has a fused kernel and keeps it.
+    """
+
+    def forward(self, maps: Tensor) -> Tensor:
+        if not (self.training and torch.compiler.is_compiling()):
+            return super().forward(maps)
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        x = maps.float()
+        mean, square = x.mean((0, 2, 3)), x.square().mean((0, 2, 3))
+        var = (square - mean.square()).clamp(min=0)
+        number = maps.numel() // maps.shape[1]
+        with torch.no_grad():
+            self.num_batches_tracked.add_(1)
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(var * (number / max(number - 1, 1)), self.momentum)
+        scale = self.weight * (var + self.eps).rsqrt()
+        shift = self.bias - mean * scale
+        return (x * scale[:, None, None] + shift[:, None, None]).to(maps.dtype)
 
 
 class ViewBatchNorm(nn.Module):

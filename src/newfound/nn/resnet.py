@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.core.encoder import Encoder
+from newfound.nn.norm import MapBatchNorm
 
 Stem = Literal["cifar", "imagenet"]
 Shortcut = Callable[[int, int, int], nn.Module]
@@ -15,7 +16,7 @@ Shortcut = Callable[[int, int, int], nn.Module]
 
 def projection(inputs: int, outputs: int, stride: int) -> nn.Module:
     """The usual shortcut: a 1x1 convolution and BatchNorm."""
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), MapBatchNorm(outputs))
 
 
 class PooledShortcut(nn.Module):
@@ -39,9 +40,9 @@ class BasicBlock(nn.Module):
     def __init__(self, inputs: int, width: int, stride: int, shortcut: nn.Module) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, width, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
+        self.bn1 = MapBatchNorm(width)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
+        self.bn2 = MapBatchNorm(width)
         self.downsample = shortcut
 
     def forward(self, maps: Tensor) -> Tensor:
@@ -58,11 +59,11 @@ class Bottleneck(nn.Module):
     def __init__(self, inputs: int, width: int, stride: int, shortcut: nn.Module) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
+        self.bn1 = MapBatchNorm(width)
         self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
+        self.bn2 = MapBatchNorm(width)
         self.conv3 = nn.Conv2d(width, width * self.expansion, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(width * self.expansion)
+        self.bn3 = MapBatchNorm(width * self.expansion)
         self.downsample = shortcut
 
     def forward(self, maps: Tensor) -> Tensor:
@@ -86,7 +87,7 @@ class ResNet(Encoder):
         large = stem == "imagenet"
         self.conv1 = nn.Conv2d(3, 64, 7 if large else 3, 2 if large else 1, 3 if large else 1, bias=False)
         self.maxpool = nn.MaxPool2d(3, 2, 1) if large else nn.Identity()
-        self.bn1 = nn.BatchNorm2d(64)
+        self.bn1 = MapBatchNorm(64)
         self.layer1 = _layer(block, 64, 64, depths[0], 1, shortcut)
         self.layer2 = _layer(block, 64 * block.expansion, 128, depths[1], 2, shortcut)
         self.layer3 = _layer(block, 128 * block.expansion, 256, depths[2], 2, shortcut)

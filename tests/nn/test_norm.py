@@ -1,0 +1,46 @@
+"""BatchNorm of maps is the same whether it is compiled or not."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+
+from newfound.nn.norm import MapBatchNorm
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_compiled_training_is_the_fused_kernel_s(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    plain = MapBatchNorm(5)
+    with torch.no_grad():
+        plain.weight.uniform_(0.5, 2)
+        plain.bias.normal_()
+    traced = deepcopy(plain)
+    compiled = torch.compile(traced, backend="eager", fullgraph=True)
+    maps = (3 + 2 * torch.randn(4, 5, 6, 7)).to(dtype)
+    weights = torch.randn(4, 5, 6, 7)
+    gradients = []
+    for norm in (plain, compiled):
+        x = maps.clone().requires_grad_()
+        for _ in range(2):
+            out = norm(x)
+        assert out.dtype == dtype
+        (out.float() * weights).sum().backward()  # type: ignore[no-untyped-call]
+        assert x.grad is not None
+        gradients.append((out.float(), x.grad.float()))
+    rtol, atol = (1e-4, 1e-5) if dtype == torch.float32 else (2e-2, 2e-2)
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=rtol, atol=atol)
+    for key, value in plain.state_dict().items():
+        torch.testing.assert_close(value, traced.state_dict()[key], rtol=1e-4, atol=1e-5)
+    assert plain.weight.grad is not None
+    assert traced.weight.grad is not None
+    torch.testing.assert_close(plain.weight.grad, traced.weight.grad, rtol=2e-2, atol=2e-2)
+
+
+def test_evaluation_uses_the_running_statistics_either_way() -> None:
+    norm = MapBatchNorm(3).eval()
+    compiled = torch.compile(norm, backend="eager", fullgraph=True)
+    maps = torch.randn(2, 3, 4, 4)
+    assert torch.equal(norm(maps), compiled(maps))
+    assert int(norm.num_batches_tracked or 0) == 0
