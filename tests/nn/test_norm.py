@@ -8,8 +8,9 @@ import torch
 from newfound.nn.norm import MapBatchNorm
 
 
+@pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_compiled_training_is_the_fused_kernel_s(dtype: torch.dtype) -> None:
+def test_compiled_training_is_the_fused_kernel_s(dtype: torch.dtype, relu: bool) -> None:
     torch.manual_seed(0)
     plain = MapBatchNorm(5)
     with torch.no_grad():
@@ -23,9 +24,9 @@ def test_compiled_training_is_the_fused_kernel_s(dtype: torch.dtype) -> None:
     for norm in (plain, compiled):
         x = maps.clone().requires_grad_()
         for _ in range(2):
-            out = norm(x)
+            out = norm(x, relu)
         assert out.dtype == dtype
-        (out.float() * weights).sum().backward()  # type: ignore[no-untyped-call]
+        (out.float() * weights).sum().backward()
         assert x.grad is not None
         gradients.append((out.float(), x.grad.float()))
     rtol, atol = (1e-4, 1e-5) if dtype == torch.float32 else (2e-2, 2e-2)
@@ -36,6 +37,7 @@ def test_compiled_training_is_the_fused_kernel_s(dtype: torch.dtype) -> None:
     assert plain.weight.grad is not None
     assert traced.weight.grad is not None
     torch.testing.assert_close(plain.weight.grad, traced.weight.grad, rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(plain.bias.grad, traced.bias.grad, rtol=2e-2, atol=2e-2)
 
 
 def test_evaluation_uses_the_running_statistics_either_way() -> None:

@@ -1,5 +1,7 @@
 """BatchNorm: of feature maps, fast where it is compiled, and of projected features, each view by itself."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -8,30 +10,69 @@ from newfound.core.errors import UsageError
 
 
 class MapBatchNorm(nn.BatchNorm2d):
-    """`nn.BatchNorm2d`, in compiled training from two plain sums in float32.
+    """`nn.BatchNorm2d` and, where asked, ReLU; in compiled training with as little traffic as it takes.
 
-    The compiler turns a variance into Welford's recurrence, a division for each pixel, where one pass that
-    sums x and x² is bound by memory alone. Eager code has a fused kernel and keeps it.
+    Eager code has a fused kernel and keeps it. The compiler turns a variance into Welford's recurrence, a
+    division for each pixel, and its gradient of ReLU reads the output once more: see `_Normalise`.
     """
 
-    def forward(self, maps: Tensor) -> Tensor:
+    def forward(self, maps: Tensor, relu: bool = False) -> Tensor:
         if not (self.training and torch.compiler.is_compiling()):
-            return super().forward(maps)
+            out = super().forward(maps)
+            return F.relu(out, inplace=True) if relu else out
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
         assert self.momentum is not None
-        x = maps.float()
-        mean, square = x.mean((0, 2, 3)), x.square().mean((0, 2, 3))
-        var = (square - mean.square()).clamp(min=0)
+        out, mean, var = _Normalise.apply(maps, self.weight, self.bias, self.eps, relu)  # type: ignore[no-untyped-call]
         number = maps.numel() // maps.shape[1]
         with torch.no_grad():
             self.num_batches_tracked.add_(1)
             self.running_mean.lerp_(mean, self.momentum)
             self.running_var.lerp_(var * (number / max(number - 1, 1)), self.momentum)
-        scale = self.weight * (var + self.eps).rsqrt()
-        shift = self.bias - mean * scale
-        return (x * scale[:, None, None] + shift[:, None, None]).to(maps.dtype)
+        normalised: Tensor = out
+        return normalised
+
+
+class _Normalise(torch.autograd.Function):
+    """Maps (B, C, h, w) → normalised maps, mean and variance (C,), from two plain sums in float32.
+
+    The gradient finds ReLU's mask from the maps that it reads anyway, so two tensors are read, not three.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, maps: Tensor, weight: Tensor, bias: Tensor, eps: float, relu: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        x = maps.float()
+        mean = x.mean((0, 2, 3))
+        var = (x.square().mean((0, 2, 3)) - mean.square()).clamp(min=0)
+        rstd = (var + eps).rsqrt()
+        ctx.save_for_backward(maps, weight, bias, mean, rstd)
+        ctx.relu = relu
+        ctx.mark_non_differentiable(mean, var)
+        out = _affine(x, weight * rstd, bias - mean * weight * rstd)
+        return (out.relu() if relu else out).to(maps.dtype), mean, var
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        maps, weight, bias, mean, rstd = ctx.saved_tensors
+        x, g = maps.float(), gradient.float()
+        scale = weight * rstd
+        if ctx.relu:
+            g = torch.where(_affine(x, scale, bias - mean * scale) > 0, g, 0.0)
+        number = maps.numel() // maps.shape[1]
+        to_bias = g.sum((0, 2, 3))
+        to_weight = (g * (x - mean[:, None, None])).sum((0, 2, 3)) * rstd
+        # dL/dx = scale (g - mean g - x_hat mean(g x_hat)), written as one line in x for each channel.
+        slope = -scale * rstd * to_weight / number
+        through = _affine(x, slope, -scale * to_bias / number - slope * mean)
+        return (scale[:, None, None] * g + through).to(maps.dtype), to_weight, to_bias, None, None
+
+
+def _affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """x times a scale plus a shift of each channel."""
+    return x * scale[:, None, None] + shift[:, None, None]
 
 
 class ViewBatchNorm(nn.Module):

@@ -46,7 +46,7 @@ class BasicBlock(nn.Module):
         self.downsample = shortcut
 
     def forward(self, maps: Tensor) -> Tensor:
-        out = F.relu(self.bn1(self.conv1(maps)), inplace=True)
+        out = self.bn1(self.conv1(maps), relu=True)
         out = self.bn2(self.conv2(out))
         return F.relu(out + self.downsample(maps), inplace=True)
 
@@ -67,8 +67,8 @@ class Bottleneck(nn.Module):
         self.downsample = shortcut
 
     def forward(self, maps: Tensor) -> Tensor:
-        out = F.relu(self.bn1(self.conv1(maps)), inplace=True)
-        out = F.relu(self.bn2(self.conv2(out)), inplace=True)
+        out = self.bn1(self.conv1(maps), relu=True)
+        out = self.bn2(self.conv2(out), relu=True)
         out = self.bn3(self.conv3(out))
         return F.relu(out + self.downsample(maps), inplace=True)
 
@@ -97,7 +97,7 @@ class ResNet(Encoder):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def trunk(self, images: Tensor) -> Tensor:
-        maps = self.maxpool(F.relu(self.bn1(self.conv1(images)), inplace=True))
+        maps = self.maxpool(self.bn1(self.conv1(images), relu=True))
         out: Tensor = self.layer3(self.layer2(self.layer1(maps)))
         return out
 
