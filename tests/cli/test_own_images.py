@@ -63,10 +63,11 @@ def test_known_classes_are_recognised_and_new_ones_found(images: OwnImages) -> N
     """Plain colours: a few epochs are enough for every verb to be right about all of them."""
     longer = ("epochs=6", "pretrain.epochs=10", "batch_size=20", "pretrain.batch_size=12")
     works("discover", "iic", *images.options, *TINY, *longer, "encoder=small", "--out", "run")
-    for name in ("ants", "bees [wild]", "crabs"):
-        works("predict", "run", images.labelled / name, "--out", "known.csv")
-        assert {row["class"] for row in rows_of(Path("known.csv"))} == {name}
+    for number, name in enumerate(("ants", "bees [wild]", "crabs")):
+        works("predict", "run", images.labelled / name, "--out", f"known{number}.csv")
+        assert {row["class"] for row in rows_of(Path(f"known{number}.csv"))} == {name}
     works("predict", "run", images.pile)
+    refused(2, ("predict", "run", images.pile), "predictions.csv is there already")
     found = {
         folder: {row["class"] for row in rows_of(Path("run/predictions.csv")) if folder in row["image"]}
         for folder in ("monday", "tuesday")

@@ -78,6 +78,16 @@ def test_one_csv_for_both(labelled: Path, pile: Path, tmp_path: Path, text: str)
     assert list(dataset.split.unlabelled.names) == [str(pile / "a" / f"{n}.png") for n in range(2)]
 
 
+def test_our_own_assignments_and_repeated_files(labelled: Path, pile: Path, tmp_path: Path) -> None:
+    (tmp_path / "ours.csv").write_text(
+        "image,class,confidence\npile/a/0.png,novel-1,0.9\npile/a/1.png,novel-2,0.8\npile/a/../a/0.png,,\n"
+    )
+    dataset = load_own(labelled, tmp_path / "ours.csv", 2, None, strict=True)
+    assert len(dataset.split.unlabelled) == 2
+    assert dataset.skipped == (f"{tmp_path}/pile/a/../a/0.png: named before",)
+    assert len(load_pile(tmp_path / "ours.csv", 8, strict=True)[0]) == 2
+
+
 def test_labels_in_the_pile_do_not_exist(labelled: Path, pile: Path, tmp_path: Path) -> None:
     (tmp_path / "pile.csv").write_text("pile/a/0.png,zebra\npile/a/1.png,yak\n")
     dataset = load_own(labelled, tmp_path / "pile.csv", 2, None, strict=True)

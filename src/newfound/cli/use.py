@@ -88,8 +88,10 @@ def predict(
     target = out or run / "predictions.csv"
     if target.suffix != ".csv":
         raise UsageError(f"--out must be a .csv file; got {target}; for example --out predictions.csv")
-    if target.exists() and target.samefile(images):
-        raise UsageError(f"--out must not be the list of images itself; got {target}; choose another name")
+    if target.exists():
+        raise UsageError(
+            f"--out must be a new file; {target} is there already; move it away or choose another name"
+        )
     for line in predict_images(Folder(run), images, target, strict):
         print(f"left out: {line}")
     print(f"written: {target}")

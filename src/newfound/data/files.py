@@ -13,6 +13,8 @@ from newfound.data.images import ImageSet, ResidentImages, StreamedImages
 RESIDENT_BYTES = 16 * 2**30
 _SUFFIXES = ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .tif .tiff .ppm .pgm .pbm .pnm .jp2 .tga .avif"
 SUFFIXES = frozenset(_SUFFIXES.split())
+PATH_COLUMNS, LABEL_COLUMNS = ("path", "image"), ("label", "class")
+"""What the header of a CSV may call its columns."""
 File = tuple[str, str]
 """A path and its label, which is empty where there is none."""
 
@@ -91,15 +93,30 @@ def unlabelled_files(source: Path) -> list[File]:
     return files
 
 
+def once(files: Sequence[File]) -> tuple[list[File], tuple[str, ...]]:
+    """Each file once, at its first place, and what was left out and why."""
+    first: dict[Path, File] = {}
+    left_out = []
+    for file in files:
+        if first.setdefault(Path(file[0]).resolve(), file) is not file:
+            left_out.append(f"{file[0]}: named before")
+    return list(first.values()), tuple(left_out)
+
+
 def read_csv(source: Path) -> list[File]:
-    """Rows of path and label, or of the columns a header calls so; relative paths start at its folder."""
+    """Rows of path and label, or of the columns a header calls so; relative paths start at its folder.
+
+    An assignments.csv of ours, with image and class, reads too.
+    """
     rows = [
         row for row in csv.reader(StringIO(_text(source), newline="")) if any(cell.strip() for cell in row)
     ]
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     at_path, at_label = 0, 1
-    if "path" in header:
-        at_path, at_label = header.index("path"), header.index("label") if "label" in header else len(header)
+    named = next((name for name in PATH_COLUMNS if name in header), None)
+    if named is not None:
+        label = next((name for name in LABEL_COLUMNS if name in header), None)
+        at_path, at_label = header.index(named), header.index(label) if label else len(header)
         rows = rows[1:]
     if not rows:
         raise DataError(
