@@ -179,3 +179,41 @@ def test_compiled_is_eager(digits: Dataset) -> None:
         torch.testing.assert_close(second.sums[name], value, rtol=1e-4, atol=1e-4)
     for name, value in eager.state_dict().items():
         torch.testing.assert_close(compiled.state_dict()[name], value, rtol=1e-4, atol=1e-4)
+
+
+def test_a_step_that_cannot_be_captured_runs_compiled(
+    digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    _, step = stepping(digits, 0.1)
+    reference, expected = stepping(digits, 0.1)
+    (draw,) = draws(step, 1)
+
+    def refuse(self: Step, draw: Draw) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+    monkeypatch.setattr(Step, "_capture", refuse)
+    step.mode, step._calls, step.say = "graph", 10, said.append
+    step(draw)
+    expected(draw)
+    assert vars(step)["mode"] == "compiled"
+    assert said == [
+        "discover: the step cannot be captured here (operation not permitted when stream is capturing), "
+        "so it runs compiled"
+    ]
+    for one, other in zip(step.learner.parameters(), reference.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_capture_that_runs_out_of_memory_is_no_fallback(
+    digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, step = stepping(digits, 0.1)
+
+    def refuse(self: Step, draw: Draw) -> None:
+        raise RuntimeError("CUDA out of memory")
+
+    monkeypatch.setattr(Step, "_capture", refuse)
+    step.mode, step._calls = "graph", 10
+    with pytest.raises(RuntimeError, match="out of memory"):
+        step(next(draws(step, 1)))

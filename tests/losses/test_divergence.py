@@ -1,13 +1,16 @@
 """Mean divergences against their definitions as float64 loops over pairs."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from newfound.losses.divergence import mean_symmetric_kl, view_symmetric_kl
+from newfound.losses.divergence import mean_symmetric_cross_entropy, mean_symmetric_kl, view_symmetric_kl
 
+Pair = Callable[[Tensor, Tensor], Tensor]
 sizes = st.integers(1, 5)
 seeds = st.integers(0, 2**16)
 
@@ -19,15 +22,18 @@ def symmetric_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     return (forwards + backwards) / 2
 
 
-def mean_definition(log_p: Tensor, log_q: Tensor) -> Tensor:
+def symmetric_cross_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """1/2 [H(p, q) + H(q, p)] of two vectors (C,)."""
+    return -((log_p.exp() * log_q).sum() + (log_q.exp() * log_p).sum()) / 2
+
+
+def mean_definition(log_p: Tensor, log_q: Tensor, of_pair: Pair = symmetric_kl) -> Tensor:
     """(V, K, N, C), (V, K, M, C) → (V, K)."""
     V, K, N, _ = log_p.shape
     M = log_q.shape[2]
     return torch.stack(
         [
-            torch.stack(
-                [symmetric_kl(log_p[v, k, i], log_q[v, k, j]) for i in range(N) for j in range(M)]
-            ).mean()
+            torch.stack([of_pair(log_p[v, k, i], log_q[v, k, j]) for i in range(N) for j in range(M)]).mean()
             for v in range(V)
             for k in range(K)
         ]
@@ -72,6 +78,25 @@ def test_mean_over_pairs_is_the_definition(V: int, K: int, N: int, M: int, C: in
     leaf, log_p, copy, log_p64 = log_probabilities(torch.rand(V, K, N + M, C) * 2 - 1)
     loss = mean_symmetric_kl(log_p[..., :N, :], log_p[..., N:, :])
     compare(loss, mean_definition(log_p64[..., :N, :], log_p64[..., N:, :]), leaf, copy)
+
+
+@settings(max_examples=20, deadline=None)
+@given(V=st.integers(1, 2), K=st.integers(1, 2), N=sizes, M=sizes, C=sizes, seed=seeds)
+def test_mean_cross_entropy_is_the_definition(V: int, K: int, N: int, M: int, C: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    leaf, log_p, copy, log_p64 = log_probabilities(torch.rand(V, K, N + M, C) * 2 - 1)
+    loss = mean_symmetric_cross_entropy(log_p[..., :N, :], log_p[..., N:, :])
+    expected = mean_definition(log_p64[..., :N, :], log_p64[..., N:, :], symmetric_cross_entropy)
+    compare(loss, expected, leaf, copy)
+
+
+def test_cross_entropy_is_the_divergence_and_half_of_either_entropy() -> None:
+    log_p, log_q = torch.randn(4, 3).log_softmax(-1), torch.randn(6, 3).log_softmax(-1)
+    entropies = [-(x.exp() * x).sum(-1).mean() for x in (log_p, log_q)]
+    torch.testing.assert_close(
+        mean_symmetric_cross_entropy(log_p, log_q),
+        mean_symmetric_kl(log_p, log_q) + (entropies[0] + entropies[1]) / 2,
+    )
 
 
 @settings(max_examples=20, deadline=None)

@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from newfound.core.config import ConstraintConfig
 from newfound.core.records import Batch, Clock, Losses, Task, total
-from newfound.core.registry import recipe_for
+from newfound.core.registry import method_entry, recipe_for
+from newfound.losses.constraints import inter_class
 from newfound.methods.iic import IIC
 from newfound.nn.small import SmallEncoder
 from tests.methods import definitions
@@ -103,10 +105,9 @@ def test_only_the_clustering_loss_ranks_the_heads() -> None:
 
 def test_inter_is_bounded_because_logits_are_cosines() -> None:
     """At most 2 / tau + log C, even for predictions as far apart as they can be."""
-    sizes = Sizes(N=2, M=2, C_l=1, C_u=1, K=1, F=1)
     known = torch.tensor([1.0, 1.0, -1.0, -1.0]).view(1, 4, 1).expand(4, 4, 1)
     cosines = Cosines(known, -known.unsqueeze(1), -known.unsqueeze(1))
-    value = iic(sizes).inter(cosines.outputs()["logits"], 2)
+    value = inter_class(cosines.outputs()["logits"], 2, TAU)
     assert 19 < value.item() < 2 / TAU + torch.tensor(2.0).log().item()
 
 
@@ -190,3 +191,9 @@ IMAGENET = CIFAR | {
 def test_published_values(benchmark: str, published: dict[str, Any]) -> None:
     flat = recipe_for("iic", benchmark).flat()
     assert {key: flat[key] for key in published} == published
+
+
+def test_cross_only_is_iic_whose_inter_class_term_rewards_no_low_entropy() -> None:
+    recipe = recipe_for("iic", "cifar10", method_entry("iic").variations["cross-only"])
+    assert (recipe.config.alpha, recipe.config.beta, recipe.config.intra) == (0, 0.01, "skld")
+    assert recipe.constraints == ConstraintConfig(alpha=0.05, beta=0.0, form="cross")

@@ -166,3 +166,14 @@ def test_a_batch_of_one_image_is_refused() -> None:
 def test_same_input_same_bits() -> None:
     features = torch.randn(V, B, D)
     assert torch.equal(multi_head()(features), multi_head()(features))
+
+
+def test_heads_say_where_they_see_what_they_judge() -> None:
+    torch.manual_seed(0)
+    head = MultiHead(6, 3, heads=2, hidden=8, out=4).eval()
+    features = torch.randn(2, 5, 6)
+    cosines, unit = head.located(features)
+    assert torch.equal(cosines, head(features))
+    assert unit.shape == (2, 2, 5, 4)
+    torch.testing.assert_close(unit.norm(dim=-1), torch.ones(2, 2, 5))
+    torch.testing.assert_close(cosines, torch.einsum("vkbd,kcd->vkbc", unit, head.prototypes))

@@ -19,6 +19,7 @@ from newfound.engine.bank import TrainingBank, Viewer
 from newfound.engine.schedule import learning_rate
 from newfound.engine.step import WARM_UP_STEPS, Mode, Step, learner_optimiser, set_learning_rate
 from newfound.experiment.model import build_method
+from newfound.experiment.plugin import extra_loss
 from newfound.experiment.run import stage_loader
 
 SPLIT_STEPS = 5
@@ -43,7 +44,8 @@ def ready_step(recipe: Recipe, split: Split, machine: Machine, mode: Mode) -> St
     method.begin(TrainingBank(Viewer(method, split.look, device, precision), split))
     method.after_step()
     method.train()
-    return Step(method, loader, optimiser, precision=precision, mode=mode, epochs=train.epochs)
+    extra = extra_loss(recipe.constraints, split.task)
+    return Step(method, loader, optimiser, precision=precision, mode=mode, epochs=train.epochs, extra=extra)
 
 
 def step_flops(recipe: Recipe, split: Split, machine: Machine) -> int:

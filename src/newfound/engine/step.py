@@ -13,10 +13,12 @@ from torch import Tensor
 
 from newfound.core.config import TrainConfig
 from newfound.core.learner import Learner
-from newfound.core.records import Batch, Clock, Losses, total
+from newfound.core.records import Batch, Clock, Losses, Outputs, total
 from newfound.data.loader import Draw, Loader
 
 Mode = Literal["eager", "compiled", "graph"]
+Extra = Callable[[Outputs, Batch], Losses]
+"""Terms beside the learner's own, from what its forward returned."""
 WARM_UP_STEPS = 3
 """Real steps that run before a capture, so that the optimiser's state and all workspaces exist."""
 
@@ -33,8 +35,10 @@ class Step:
         precision: torch.dtype,
         mode: Mode,
         epochs: int,
+        extra: Extra | None = None,
         say: Callable[[str], None] = print,
     ) -> None:
+        self.extra = extra
         self.learner, self.loader, self.optimiser, self.mode, self.say = learner, loader, optimiser, mode, say
         self.device = loader.device
         self.precision = precision
@@ -88,7 +92,7 @@ class Step:
 
     def _fall_back(self, error: Exception) -> None:
         """Nothing was updated yet: compilation comes before the first gradient is applied."""
-        reason = str(error).strip().splitlines()[0]
+        reason = _first_line(error)
         self.say(f"{self.loader.stage}: the step cannot be compiled here ({reason}), so it runs eagerly")
         self.mode = "eager"
         self._prepare, self._losses = self.loader.batch, self._forward
@@ -96,12 +100,26 @@ class Step:
 
     def _replay(self, draw: Draw) -> None:
         if self._graph is None:
-            self._capture(draw)
+            try:
+                self._capture(draw)
+            except RuntimeError as error:
+                if "memory" in str(error).lower():
+                    raise
+                self._do_without_graph(error)
+                self._train(draw)
+                return
         assert self._graph is not None
         assert self._static is not None
         for static, fresh in zip(vars(self._static).values(), vars(draw).values(), strict=True):
             static.copy_(fresh)
         self._graph.replay()
+
+    def _do_without_graph(self, error: Exception) -> None:
+        """Nothing was updated: a capture records the step and does not run it."""
+        reason = _first_line(error)
+        self.say(f"{self.loader.stage}: the step cannot be captured here ({reason}), so it runs compiled")
+        self.mode, self._graph, self._static = "compiled", None, None
+        self.optimiser.zero_grad(set_to_none=True)
 
     def take_compile_seconds(self) -> float:
         """What compiling took since the last time this was asked."""
@@ -123,7 +141,8 @@ class Step:
     def _forward(self, batch: Batch) -> Losses:
         with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
             out = self.learner(batch, self.clock)
-        return self.learner.loss(out, batch, self.clock)
+        losses = self.learner.loss(out, batch, self.clock)
+        return losses | self.extra(out, batch) if self.extra else losses
 
     def _side_stream(self) -> AbstractContextManager[object]:
         """Warm-up before a capture happens on a stream of its own, as CUDA graphs ask."""
@@ -138,6 +157,10 @@ class Step:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._train(self._static)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _compile_errors() -> tuple[type[Exception], ...]:

@@ -13,7 +13,7 @@ from newfound.core.learner import Bank, Learner
 from newfound.core.seed import derive
 from newfound.data.loader import Loader
 from newfound.engine.schedule import learning_rate
-from newfound.engine.step import Mode, Step, learner_optimiser, set_learning_rate
+from newfound.engine.step import Extra, Mode, Step, learner_optimiser, set_learning_rate
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,20 @@ class Trainer:
         *,
         precision: torch.dtype = torch.float32,
         mode: Mode = "eager",
+        extra: Extra | None = None,
         say: Callable[[str], None] = print,
     ) -> None:
         self.learner, self.loader, self.train, self.bank = learner, loader, train, bank
         self.optimiser = learner_optimiser(learner, train)
         self.step = Step(
-            learner, loader, self.optimiser, precision=precision, mode=mode, epochs=train.epochs, say=say
+            learner,
+            loader,
+            self.optimiser,
+            precision=precision,
+            mode=mode,
+            epochs=train.epochs,
+            extra=extra,
+            say=say,
         )
 
     def run(self, first_epoch: int = 0) -> Iterator[EpochRecord]:

@@ -1,18 +1,23 @@
 """What can be known to be wrong with a run before it trains, and so before anything is written."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from newfound.core.config import Recipe
 from newfound.core.errors import UsageError
-from newfound.core.learner import Learner
+from newfound.core.learner import Learner, Method
+from newfound.core.records import Clock
 from newfound.data.images import Split
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
 from newfound.experiment.model import build_method, build_stage, load_pretrained
+from newfound.experiment.plugin import extra_loss, has_joint_logits
 from newfound.experiment.run import stage_loader
 
 CPU = torch.device("cpu")
+FEW = 8
+"""Images in a batch that is only looked at."""
 
 
 def check_run(recipe: Recipe, split: Split) -> None:
@@ -26,6 +31,23 @@ def check_run(recipe: Recipe, split: Split) -> None:
     for stage in recipe.pretraining:
         _check_stage(stage, build_stage(stage, recipe, split.task, split.look, CPU), recipe, split)
     _check_stage("discover", method, recipe, split)
+    if extra_loss(recipe.constraints, split.task):
+        _check_joint_logits(method, recipe, split)
+
+
+def _check_joint_logits(method: Method, recipe: Recipe, split: Split) -> None:
+    """Ask the method itself, with a batch of a few images."""
+    few = replace(recipe.train["discover"], batch_size=FEW, classes_per_batch=0)
+    loader = stage_loader("discover", method, replace(recipe, train={"discover": few}), split, CPU)
+    batch = loader.batch(next(loader.draws(0)))
+    with torch.no_grad():
+        out = method(batch, Clock(torch.zeros(()), few.epochs))
+    if not has_joint_logits(out, split.task):
+        c = recipe.constraints
+        raise UsageError(
+            f"constraints.alpha and constraints.beta must be 0 for {recipe.method}, whose heads give no "
+            f"joint logits of known and novel classes; got {c.alpha} and {c.beta}; leave them out"
+        )
 
 
 def _check_stage(stage: str, learner: Learner, recipe: Recipe, split: Split) -> None:

@@ -25,6 +25,7 @@ from newfound.engine.log import RunLog
 from newfound.engine.trainer import EpochRecord, Trainer, lowest
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method, build_stage, load_pretrained
+from newfound.experiment.plugin import extra_loss
 from newfound.experiment.provenance import peak_memory
 
 Scores = dict[str, float]
@@ -233,7 +234,10 @@ class Run:
             self.say(f"{stage}: all {train.epochs} epochs are warm-up, so lr is hardly reached; lower warmup")
         if mode != "eager":
             self.say(f"{stage}: compiling the training step, one to two minutes the first time")
-        return Trainer(learner, loader, train, bank, precision=self.precision, mode=mode, say=self.say)
+        extra = extra_loss(self.recipe.constraints, self.split.task) if stage == "discover" else None
+        return Trainer(
+            learner, loader, train, bank, precision=self.precision, mode=mode, extra=extra, say=self.say
+        )
 
     def _restore(self, stage: str, trainer: Trainer) -> int:
         """Continue `stage` from the checkpoint when it is one of this stage: the first epoch to train."""
@@ -266,10 +270,11 @@ class Run:
     def _account(self, stage: str, trainer: Trainer, record: EpochRecord) -> None:
         """Add an epoch to the stage's seconds, compilation apart."""
         self.modes[stage] = trainer.step.mode
-        timing = self.timing.setdefault(stage, {"seconds": 0.0, "compile_seconds": 0.0})
+        timing = self.timing.setdefault(stage, {"seconds": 0.0, "compile_seconds": 0.0, "images": 0})
         compiling = trainer.step.take_compile_seconds()
         timing["seconds"] += record.seconds - compiling
         timing["compile_seconds"] += compiling
+        timing["images"] += trainer.loader.steps * trainer.loader.batch_size
 
     def _curve_point(self, evaluator: Evaluator, record: EpochRecord) -> Scores:
         """The two headline numbers, in the epochs in which they are due."""

@@ -1,4 +1,4 @@
-"""Symmetric Kullback-Leibler divergence, averaged over pairs without forming them.
+"""Symmetric Kullback-Leibler divergence and cross-entropy, averaged over pairs without forming them.
 
 1/2 [KL(p || q) + KL(q || p)] = 1/2 <p - q, log p - log q> is bilinear in differences, so its mean over pairs
 is a covariance: that of p and log p inside a set, plus the product of the differences of means between two.
@@ -13,6 +13,16 @@ def mean_symmetric_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     p_gap = log_p.exp().mean(-2) - log_q.exp().mean(-2)
     log_gap = log_p.mean(-2) - log_q.mean(-2)
     return ((p_gap * log_gap).sum(-1) + _covariance(log_p, -2) + _covariance(log_q, -2)) / 2
+
+
+def mean_symmetric_cross_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """Log-probabilities (..., N, C) and (..., M, C) → mean cross-entropy over all N x M pairs (...).
+
+    1/2 [H(p, q) + H(q, p)] is the divergence plus half of either entropy, so it does not reward low ones.
+    """
+    log_p, log_q = log_p.float(), log_q.float()
+    cross = log_p.exp().mean(-2) * log_q.mean(-2) + log_q.exp().mean(-2) * log_p.mean(-2)
+    return -cross.sum(-1) / 2
 
 
 def view_symmetric_kl(log_p: Tensor) -> Tensor:

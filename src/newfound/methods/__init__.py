@@ -1,5 +1,5 @@
 """One paper per file. Importing the package registers them."""
 
-from newfound.methods import iic, kmeans, rs, uno
+from newfound.methods import comex, dtc, dualrank, iic, joint, kcl, kmeans, ncl, openmix, rkd, rs, uno
 
-__all__ = ["iic", "kmeans", "rs", "uno"]
+__all__ = ["comex", "dtc", "dualrank", "iic", "joint", "kcl", "kmeans", "ncl", "openmix", "rkd", "rs", "uno"]

@@ -6,7 +6,8 @@ Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), 
 C = C_l + C_u classes, F over-clustering factor.
 
 The paper's ablation is a matter of settings: alpha=0 and intra=none switch a constraint off, and
-intra=mse is its Table 3.
+intra=mse is its Table 3. In the variation cross-only the inter-class term, taken from the plug-in
+`constraints`, keeps its cross-entropies alone and so no longer rewards low entropy.
 
 Deviation: encoder BatchNorm sees the crops of one size together; the published code encodes one at a time.
 """
@@ -21,8 +22,7 @@ from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.consistency import view_mse
-from newfound.losses.divergence import mean_symmetric_kl, view_symmetric_kl
+from newfound.losses.constraints import inter_class, intra_class
 from newfound.losses.swapped import swapped_cross_entropy
 from newfound.nn.heads import CosineHead, MultiHead
 from newfound.nn.joint import joint_logits
@@ -43,6 +43,7 @@ from newfound.stages.presets import DIGITS, IMAGENET, OWN
         "inter-only": {"intra": "none"},
         "intra-only": {"alpha": 0.0},
         "mse": {"alpha": 0.0, "intra": "mse"},
+        "cross-only": {"alpha": 0.0, "constraints.alpha": 0.05, "constraints.form": "cross"},
         "appendix": {"alpha": 0.05},
         "fast": {"epochs": 140, "pretrain.epochs": 100},
     },
@@ -89,7 +90,7 @@ class IIC(Method):
         return {"logits": joint_logits(known, self.g(z)), "over": joint_logits(known, self.o(z))}
 
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
-        c = self.config
+        c, N = self.config, batch.num_labelled
         ce, over = (
             swapped_cross_entropy(
                 logits, unified_targets(logits, batch, self.views, self.task, c.sinkhorn_eps), c.tau
@@ -98,28 +99,12 @@ class IIC(Method):
         )
         losses = {"ce": ce / 2, "over": over.mean() / 2}
         if c.alpha:
-            losses["inter"] = -c.alpha * self.inter(out["logits"], batch.num_labelled)
+            losses["inter"] = -c.alpha * inter_class(out["logits"], N, c.tau)
         if c.intra != "none":
-            losses["intra"] = c.beta * self.intra(out["logits"], batch.num_labelled)
+            losses["intra"] = c.beta * intra_class(
+                out["logits"], N, self.task.num_known, c.tau, c.intra, c.intra_norm
+            )
         return losses
-
-    def inter(self, logits: Tensor, N: int) -> Tensor:
-        """Eq. 4: symmetric KL over all pairs of a labelled and an unlabelled sample, in a crop and head."""
-        log_p = (logits / self.config.tau).log_softmax(-1)
-        return mean_symmetric_kl(log_p[..., :N, :], log_p[..., N:, :]).mean()
-
-    def intra(self, logits: Tensor, N: int) -> Tensor:
-        """Eq. 7: divergence over all pairs of crops, each set through its own head."""
-        C_l, C_u = self.task.num_known, self.task.num_novel
-        known = (logits[:, :1, :N, :C_l] / self.config.tau).log_softmax(-1)
-        novel = (logits[:, :, N:, C_l:] / self.config.tau).log_softmax(-1)
-        if self.config.intra == "mse":
-            return view_mse(known.exp()).mean() + view_mse(novel.exp()).mean()
-        l_known, l_novel = view_symmetric_kl(known).mean(), view_symmetric_kl(novel).mean()
-        if self.config.intra_norm == "code":
-            # Deviation: as the authors' code, not the paper, which does not divide by the number of classes.
-            l_known, l_novel = l_known / C_l, l_novel / C_u
-        return l_known + l_novel
 
     def after_step(self) -> None:
         for head in (self.h, self.g, self.o):

@@ -22,6 +22,7 @@ from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
+from newfound.losses.constraints import WITH_CONSTRAINTS
 from newfound.losses.swapped import swapped_cross_entropy
 from newfound.nn.heads import CosineHead, MultiHead
 from newfound.nn.joint import joint_logits
@@ -52,6 +53,7 @@ _V1 = {
         "imagenet-30": IMAGENET | {"heads": 3, "lr": 0.02},
     },
     ours={"digits": DIGITS | {"augmentation": "v2", "pretrain.augmentation": "v2"}, "own": OWN},
+    variations=WITH_CONSTRAINTS,
 )
 @register(
     "uno-v2",

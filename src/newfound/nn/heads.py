@@ -22,7 +22,7 @@ class CosineHead(nn.Module):
         self.normalise_()
 
     def forward(self, features: Tensor) -> Tensor:
-        return _cosines(features, self.prototypes)
+        return _cosines(_unit(features, self.prototypes), self.prototypes)
 
     def normalise_(self) -> None:
         """Scale every prototype to unit length, in place."""
@@ -47,22 +47,35 @@ class MultiHead(nn.Module):
         self.normalise_()
 
     def forward(self, features: Tensor) -> Tensor:
+        return self.located(features)[0]
+
+    def located(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """(V, B, D) → the cosines (V, K, B, C), and the unit vectors that they are of (V, K, B, out)."""
         V, B, _ = features.shape
         K, hidden, _ = self.hidden_weight.shape
         by_sample = F.linear(features.transpose(0, 1), self.hidden_weight.flatten(0, 1))
         by_head = F.relu(self.norm(by_sample)).view(B * V, K, hidden).transpose(0, 1)
         projected = torch.baddbmm(self.out_bias, by_head, self.out_weight.mT)
-        return _cosines(projected, self.prototypes).view(K, B, V, -1).permute(2, 0, 1, 3)
+        unit = _unit(projected, self.prototypes)
+        both = _cosines(unit, self.prototypes), unit
+        cosines, unit = (x.view(K, B, V, -1).permute(2, 0, 1, 3) for x in both)
+        return cosines, unit
 
     def normalise_(self) -> None:
         """Scale every prototype of every head to unit length, in place."""
         _normalise_(self.prototypes)
 
 
-def _cosines(features: Tensor, prototypes: Tensor) -> Tensor:
-    """(..., n, D), (..., C, D) → (..., n, C); float32, since Sinkhorn is sharp enough to see bf16."""
+def _unit(features: Tensor, like: Tensor) -> Tensor:
+    """(..., D) → the same at unit length; float32, since Sinkhorn is sharp enough to see bf16."""
     with torch.autocast(features.device.type, enabled=False):
-        return F.normalize(features.to(prototypes.dtype), dim=-1) @ prototypes.mT
+        return F.normalize(features.to(like.dtype), dim=-1)
+
+
+def _cosines(unit: Tensor, prototypes: Tensor) -> Tensor:
+    """(..., n, D), (..., C, D) → (..., n, C)."""
+    with torch.autocast(unit.device.type, enabled=False):
+        return unit @ prototypes.mT
 
 
 @torch.no_grad()

@@ -1,8 +1,10 @@
 """Pretraining stages, shared between methods. Importing the package registers them."""
 
 from newfound.stages import matched
+from newfound.stages.centres import Centres
 from newfound.stages.known import Known
 from newfound.stages.rotnet import RotNet
+from newfound.stages.similarity import Similarity
 from newfound.stages.supervised import Supervised
 
-__all__ = ["Known", "RotNet", "Supervised", "matched"]
+__all__ = ["Centres", "Known", "RotNet", "Similarity", "Supervised", "matched"]

@@ -1,5 +1,7 @@
 """How a kind of data is trained, where methods agree: settings that they share, pretraining included."""
 
+from newfound.core.config import TrainConfig
+
 DIGITS_PRETRAINING = {"pretrain.epochs": 60, "pretrain.batch_size": 64, "pretrain.warmup": 2}
 DIGITS = {
     "overcluster": 10,
@@ -18,8 +20,12 @@ OWN_PRETRAINING = {"pretrain.epochs": 100, "pretrain.batch_size": 64, "pretrain.
 OWN = {"epochs": 200, "batch_size": 128, "lr": 0.1, **OWN_PRETRAINING}
 """Ours, for a person's own hundreds or thousands of images: smaller batches, so that an epoch has many."""
 
+RS_DISCOVERY = TrainConfig(
+    epochs=200, batch_size=128, augmentation="twice-reflect", warmup=0, lr_falls="0.85", trains="last-block"
+)
+"""RS, and the methods that train as it does."""
 RS_CIFAR = {"encoder": "rs-resnet18"}
-"""RS, and the methods that train as it does: their network; their schedules are the defaults."""
+RS_CIFAR100 = RS_CIFAR | {"augmentation": "twice", "consistency": 50.0, "rampup": 150}
 
 RS_DIGITS = {
     "rotnet.epochs": 30,
@@ -58,6 +64,8 @@ RS_IMAGENET = {
 
 Deviation: they load one; here it is trained, with the schedule that DTC gives.
 """
+RS_IMAGENET_VIEWS = RS_IMAGENET | {"consistency": 10.0}
+"""The same for those with a weight of the agreement between views."""
 
 IMAGENET = {
     "epochs": 60,

@@ -58,7 +58,7 @@ def _fixed_point(along: Along, dim: int, images: Tensor, weights: Tensor) -> Ten
     # Both halves in one product, one below the other.
     size = weights.shape[1]
     sums = along(images, torch.cat([high, low], 1).float())
-    high_sum, low_sum = sums.split(size, dim)
+    high_sum, low_sum = sums.narrow(dim, 0, size), sums.narrow(dim, size, size)
     return ((high_sum + ((low_sum + 2**21) / 2**11).floor()) / 2**11).floor()
 
 

@@ -1,0 +1,178 @@
+"""ComEx: compositional experts for generalised novel class discovery (Yang et al., CVPR 2022).
+
+    L = (L_CE + L_over) / 2 + (L_CE' + L_over') / 2 + weight * (|b_novel| + |n_known| + |n_over_known|) / 3
+
+Two groups of experts, each over all classes. Class-wise: h for the known and g for the novel ones, as in UNO;
+their losses are L_CE and L_over. Batch-wise: b, which learns from labelled samples alone, and n, which learns
+from the others; their losses have a prime. The norms are of what b says of novel and n of known classes, so
+that at test time, when nobody knows the set of an image, the logits of all experts can be added.
+
+A target is the mean of what Sinkhorn makes of both groups, mixed with the targets of neighbours in a memory
+of earlier batches once it is full, and sharpened.
+
+Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
+C = C_l + C_u classes, d projected dimensions.
+
+`logits`, which the plug-in `constraints` sees, are the class-wise ones. The norms are Frobenius norms of
+whole tensors, as published: they grow with the square root of the batch.
+
+Deviation: with UNO's checkpoints the published code silently starts with a random head for the known classes,
+since it knows that head by another name; here h is taken over. b starts fresh in both. The best head is the
+one of lowest loss, where that code always takes the first. Encoder BatchNorm sees the crops of one size
+together.
+
+Our own choices, where our source is silent: the memory keeps Sinkhorn's targets; clustering and
+over-clustering have a memory each; every expert is shown all samples, but is trained and kept small on its
+own; a labelled sample, which has no over-cluster, counts in L_over' as in L_CE'.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from annotated_types import Ge, Le
+from torch import Tensor
+
+from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TrainConfig, TwoOrMore, setting
+from newfound.core.encoder import Encoder
+from newfound.core.learner import Method
+from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
+from newfound.core.registry import register
+from newfound.losses.constraints import WITH_CONSTRAINTS
+from newfound.losses.swapped import swapped_cross_entropy
+from newfound.nn.heads import CosineHead, MultiHead
+from newfound.nn.joint import joint_logits
+from newfound.nn.memory import Memory
+from newfound.pseudo.neighbours import neighbour_targets, sharpened
+from newfound.pseudo.sinkhorn import sinkhorn
+from newfound.pseudo.targets import joint_targets
+from newfound.stages.presets import DIGITS, IMAGENET, OWN
+
+
+@register(
+    "comex",
+    published={
+        **{name: {} for name in ("cifar10", "cifar100-20", "cifar100-50")},
+        "imagenet-30": IMAGENET | {"batch_size": 256, "batch_experts": False},
+    },
+    ours={"digits": DIGITS | {"augmentation": "v2", "pretrain.augmentation": "v2"}, "own": OWN},
+    variations=WITH_CONSTRAINTS,
+)
+class ComEx(Method):
+    """Experts for classes and experts for sets, which agree on what to believe."""
+
+    schedules = {
+        "pretrain": TrainConfig(augmentation="v1"),
+        "discover": TrainConfig(epochs=200, batch_size=256, lr=0.2, weight_decay=1.5e-4, augmentation="v1"),
+    }
+
+    @dataclass(frozen=True)
+    class Config:
+        batch_experts: bool = setting(True, "whether there are batch-wise experts beside the class-wise")
+        regulariser: NonNegative = setting(1.0, "weight of the norms of what batch-wise experts must not say")
+        memory_size: Positive = setting(500, "unlabelled samples remembered for each view and head")
+        neighbours: Annotated[float, Ge(0), Le(1)] = setting(
+            0.5, "share of the neighbours in a target; the rest is Sinkhorn's"
+        )
+        neighbour_tau: PositiveFloat = setting(0.1, "temperature of the softmax that weights the neighbours")
+        sharpening: PositiveFloat = setting(
+            0.5, "targets are raised to 1 over this; 1 leaves them as they are"
+        )
+        tau: PositiveFloat = setting(0.1, "temperature of the softmax")
+        sinkhorn_eps: PositiveFloat = setting(0.05, "smoothness of the pseudo-labels")
+        heads: Positive = setting(4, "clustering heads of a group, and as many over-clustering heads")
+        overcluster: Positive = setting(3, "over-clusters for each novel class")
+        hidden: Positive = setting(2048, "width of the projectors")
+        projection: Positive = setting(256, "dimensions that the projectors map to")
+        large_crops: TwoOrMore = setting(2, "full-size crops of each image, which predict each other")
+        small_crops: Count = setting(0, "small crops of each image")
+
+    def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
+        super().__init__(encoder, task, config)
+        C_u, over = task.num_novel, task.num_novel * config.overcluster
+        width = (config.heads, config.hidden, config.projection)
+        self.h = CosineHead(encoder.dim, task.num_known)
+        self.g = MultiHead(encoder.dim, C_u, *width)
+        self.o = MultiHead(encoder.dim, over, *width)
+        if config.batch_experts:
+            self.b = CosineHead(encoder.dim, task.num_classes)
+            self.n = MultiHead(encoder.dim, task.num_classes, *width)
+            self.n_over = MultiHead(encoder.dim, task.num_known + over, *width)
+        remembered = (config.memory_size, config.large_crops, config.heads)
+        self.memory = Memory(*remembered, config.projection + C_u)
+        self.memory_over = Memory(*remembered, config.projection + over)
+
+    @property
+    def views(self) -> Views:
+        return Views(self.config.large_crops, self.config.small_crops)
+
+    def forward(self, batch: Batch, clock: Clock) -> Outputs:
+        N, C_l = batch.num_labelled, self.task.num_known
+        z = self.encode(batch.views)
+        known, (g, g_at), (o, o_at) = self.h(z), self.g.located(z), self.o.located(z)
+        out = {"logits": joint_logits(known, g), "over": joint_logits(known, o)}
+        novel, over = [(g, g_at)], [(o, o_at)]
+        if self.config.batch_experts:
+            (n, n_at), (n_over, n_over_at) = self.n.located(z), self.n_over.located(z)
+            out |= {"b": self.b(z), "n": n, "n_over": n_over}
+            novel.append((n[..., C_l:], n_at))
+            over.append((n_over[..., C_l:], n_over_at))
+        out["believed"] = self.believed(novel, self.memory, N)
+        out["believed_over"] = self.believed(over, self.memory_over, N)
+        return out
+
+    @torch.no_grad()
+    def believed(self, groups: list[tuple[Tensor, Tensor]], memory: Memory, N: int) -> Tensor:
+        """Novel cosines (V, K, B, C) and projections (V, K, B, d) of each group → targets (L, K, M, C).
+
+        They are remembered as Sinkhorn gives them.
+        """
+        c, L = self.config, self.views.large
+        cosines, at = (torch.stack([x[:L, :, N:] for x in each]) for each in zip(*groups, strict=True))
+        q = sinkhorn(cosines, c.sinkhorn_eps).mean(0)
+        place = F.normalize(at.sum(0), dim=-1)
+        past, d = memory.rows.permute(1, 2, 0, 3), place.shape[-1]
+        near = neighbour_targets(place, past[..., :d], past[..., d:], c.neighbour_tau)
+        mixed = sharpened(q.lerp(near, c.neighbours), c.sharpening)
+        full = memory.filled == len(memory.rows)
+        memory.put(torch.cat([place, q], -1).permute(2, 0, 1, 3))
+        return torch.where(full, mixed, q)
+
+    def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
+        c, C_l = self.config, self.task.num_known
+        targets, over_targets = (
+            joint_targets(batch.labels, out[key], C_l) for key in ("believed", "believed_over")
+        )
+        ce = swapped_cross_entropy(out["logits"], targets, c.tau)
+        over = swapped_cross_entropy(out["over"], over_targets, c.tau)
+        losses = {"ce": ce / 2, "over": over.mean() / 2}
+        return losses | self.batch_wise(out, targets, over_targets, batch) if c.batch_experts else losses
+
+    def batch_wise(self, out: Outputs, targets: Tensor, over_targets: Tensor, batch: Batch) -> Losses:
+        """Each set through its own experts; every sample has the weight 1 / B that it has class-wise."""
+        c, C_l, N = self.config, self.task.num_known, batch.num_labelled
+        labelled = N / targets.shape[2]
+        b, n, n_over = out["b"][:, None, :N], out["n"][:, :, N:], out["n_over"][:, :, N:]
+        b_ce = swapped_cross_entropy(b, targets[:, :1, :N], c.tau).mean()
+        n_ce = swapped_cross_entropy(n, targets[:, :, N:], c.tau)
+        n_over_ce = swapped_cross_entropy(n_over, over_targets[:, :, N:], c.tau).mean()
+        norms = b[..., C_l:].norm() + n[..., :C_l].norm() + n_over[..., :C_l].norm()
+        return {
+            "batch_known": labelled * b_ce,
+            "batch_novel": (1 - labelled) * n_ce / 2,
+            "batch_over": (1 - labelled) * n_over_ce / 2,
+            "norm": c.regulariser * norms / 3,
+        }
+
+    def after_step(self) -> None:
+        for expert in self.children():
+            if isinstance(expert, CosineHead | MultiHead):
+                expert.normalise_()
+
+    def scores(self, images: Tensor) -> Tensor:
+        z = self.encoder(images)[None]
+        logits = joint_logits(self.h(z), self.g(z))
+        if self.config.batch_experts:
+            logits = logits + self.b(z).unsqueeze(1) + self.n(z)
+        return logits[0].div(self.config.tau)

@@ -1,0 +1,122 @@
+"""KCL and MCL: clustering by predicted pairs (Hsu et al., ICLR 2018 and ICLR 2019).
+
+    KCL:  L = mean_ij  s_ij KL(p_j || p_i) + (1 - s_ij) max(0, margin - KL(p_j || p_i))     p_j no gradient
+    MCL:  L = mean_ij  - s_ij log <p_i, p_j> - (1 - s_ij) log(1 - <p_i, p_j>)
+
+s_ij = 1 iff a network that was trained on pairs of known classes says that i and j are of one class. It is
+not trained any more, but its BatchNorm goes by the batch at hand, and so follows the new classes.
+
+Shapes: M unlabelled samples, D features, C = C_l + C_u classes.
+
+Deviation: no code for these benchmarks was published: the pretraining is RS's, as in the tables of later
+papers, and a last block is trained for as long as RS does, with the optimiser of the published examples; the
+similarity network sits on the frozen blocks of the known classes' classifier, see its stage. Training sees
+unlabelled images alone, so task-agnostic scores are log-probabilities of that classifier beside those of g.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from newfound.core.config import Overrides, PositiveFloat, TrainConfig, setting
+from newfound.core.encoder import Encoder
+from newfound.core.learner import Method, Uses
+from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
+from newfound.core.registry import register
+from newfound.losses.pairwise import pairwise_bce, pairwise_kl_hinge
+from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
+from newfound.stages.handover import must_hold
+from newfound.stages.known import KNOWN
+from newfound.stages.presets import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN
+from newfound.stages.rotnet import ROTNET
+from newfound.stages.similarity import SIMILARITY, SimilarityNetwork
+
+_FALLS = "0.6667"
+_CIFAR100 = RS_CIFAR | {"similarity.classes_per_batch": 20}
+_PUBLISHED: dict[str, Overrides] = {
+    "cifar10": RS_CIFAR | {"similarity.classes_per_batch": 5},
+    "cifar100-20": _CIFAR100,
+    "imagenet-30": RS_IMAGENET
+    | {
+        "similarity.classes_per_batch": 20,
+        "batch_size": 100,
+        "augmentation": "weak",
+        "labelled_share": "proportional",
+        "lr_falls": _FALLS,
+    },
+}
+_OURS: dict[str, Overrides] = {
+    "cifar100-50": _CIFAR100,
+    "digits": {key: value for key, value in RS_DIGITS.items() if key != "rampup"}
+    | {"similarity.epochs": 10, "similarity.batch_size": 64},
+    "own": RS_OWN,
+}
+
+
+@register("kcl", published=_PUBLISHED, ours=_OURS)
+@register("mcl", preset={"pair_loss": "likelihood"}, published=_PUBLISHED, ours=_OURS)
+class PairClustering(Method):
+    """A clustering head g that agrees with what the similarity network says of every pair."""
+
+    uses: ClassVar[Uses] = "unlabelled"
+    schedules = {
+        "rotnet": ROTNET,
+        "known": KNOWN,
+        "similarity": SIMILARITY,
+        "discover": TrainConfig(
+            epochs=200,
+            batch_size=100,
+            augmentation="weak",
+            optimiser="adam",
+            lr=1e-3,
+            lr_falls=_FALLS,
+            warmup=0,
+            weight_decay=0.0,
+            trains="last-block",
+        ),
+    }
+
+    @dataclass(frozen=True)
+    class Config:
+        pair_loss: Literal["kl-hinge", "likelihood"] = setting(
+            "kl-hinge", "what a pair costs: KL as in KCL, or the likelihood of its label as in MCL"
+        )
+        margin: PositiveFloat = setting(2.0, "divergence that suffices between two classes, for kl-hinge")
+
+    def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
+        super().__init__(encoder, task, config)
+        self.known = FrozenClassifier(encoder, nn.Linear(encoder.dim, task.num_known))
+        self.similarity = SimilarityNetwork(encoder).requires_grad_(False)
+        self.g = nn.Linear(encoder.dim, task.num_novel)
+
+    @property
+    def views(self) -> Views:
+        return Views(large=1)
+
+    def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
+        must_hold(weights, "similarity", "similarity")
+        return super().adopt(with_frozen_copy(weights, "known"))
+
+    def forward(self, batch: Batch, clock: Clock) -> Outputs:
+        images = batch.views[0][0]
+        with torch.no_grad():
+            two, one = self.similarity(self.known.encoder.trunk(images)).unbind(-1)
+        return {"novel": self.g(self.encoder(images)), "same": one > two}
+
+    def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
+        p, same = out["novel"].float().softmax(-1), out["same"]
+        if self.config.pair_loss == "likelihood":
+            return {"bce": pairwise_bce(p, p, same)}
+        return {"kl_hinge": pairwise_kl_hinge(p, same, self.config.margin)}
+
+    def scores(self, images: Tensor) -> Tensor:
+        novel = self.novel_scores(images)
+        known = self.known(images).float().log_softmax(-1)
+        return torch.cat([known[None], novel.float().log_softmax(-1)], -1)
+
+    def novel_scores(self, images: Tensor) -> Tensor:
+        novel: Tensor = self.g(self.encoder(images))
+        return novel[None]

@@ -1,0 +1,92 @@
+"""The centres that DTC begins with, and its warm-up (Han et al., ICCV 2019).
+
+    mu, p from k-means in the principal components of the features;  L = KL(p || q(z, mu)), mean over elements
+
+The embedding z = g(features) is new and has as many dimensions as there are novel classes; q is Student's t.
+
+Shapes: n unlabelled samples, M of them in a batch, D features, K = C_u novel classes.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from torch import Tensor, nn
+
+from newfound.core.config import TrainConfig
+from newfound.core.encoder import Encoder
+from newfound.core.errors import UsageError
+from newfound.core.learner import Bank, Learner, NoSettings, Uses
+from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
+from newfound.core.registry import register_stage
+from newfound.losses.clustering import kl_element_mean, log_student_t, sharpened
+from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
+
+CENTRES = TrainConfig(
+    epochs=10,
+    batch_size=128,
+    augmentation="twice-reflect",
+    warmup=0,
+    lr=0.1,
+    lr_falls="0.5",
+    lr_factor=1.0,
+)
+"""A fall by the factor 1: the learning rate stays as it is."""
+RESTARTS = 20
+"""Runs of k-means, of which the tightest counts."""
+
+
+class ClusterHead(nn.Module):
+    """Features (..., D) → log-probabilities of the K clusters (..., K)."""
+
+    def __init__(self, dim: int, clusters: int) -> None:
+        super().__init__()
+        if clusters > dim:
+            raise UsageError(
+                f"the encoder must have a feature for each novel class; got {dim} features and {clusters} "
+                "classes; choose another encoder"
+            )
+        self.embed = nn.Linear(dim, clusters)
+        self.centres = nn.Parameter(torch.randn(clusters, clusters))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return log_student_t(self.embed(features), self.centres)
+
+
+@register_stage("centres")
+class Centres(Learner):
+    """The encoder, its clusters, and the classifier of the known classes as it was before."""
+
+    uses: ClassVar[Uses] = "unlabelled"
+    targets: Tensor
+
+    def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
+        super().__init__(encoder, task, config)
+        self.known = FrozenClassifier(encoder, nn.Linear(encoder.dim, task.num_known))
+        self.clusters = ClusterHead(encoder.dim, task.num_novel)
+        self.register_buffer("targets", torch.zeros(task.num_unlabelled, task.num_novel))
+
+    @property
+    def views(self) -> Views:
+        return Views(large=1)
+
+    def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
+        return super().adopt(with_frozen_copy(weights, "known"))
+
+    def begin(self, bank: Bank) -> None:
+        features = bank.unlabelled(self.encoder)
+        seed = int(torch.randint(2**31, ()).item())
+        K = self.task.num_novel
+        components = PCA(K, random_state=seed).fit_transform(features.cpu().numpy())
+        found = KMeans(K, n_init=RESTARTS, random_state=seed).fit(components)
+        z, centres = (torch.from_numpy(a).to(features) for a in (components, found.cluster_centers_))
+        self.clusters.centres.data.copy_(centres)
+        self.targets.copy_(sharpened(log_student_t(z, centres).exp()))
+
+    def forward(self, batch: Batch, clock: Clock) -> Outputs:
+        return {"log_q": self.clusters(self.encode(batch.views)[0]), "p": self.targets[batch.index]}
+
+    def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
+        return {"kl": kl_element_mean(out["log_q"], out["p"])}

@@ -1,0 +1,107 @@
+"""The plug-in: UNO with it is IIC, any method with joint logits can have it, the others say so."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from newfound.core.config import ConstraintConfig, Recipe
+from newfound.core.errors import UsageError
+from newfound.core.records import Batch, Losses, Task, total
+from newfound.core.registry import method_entry
+from newfound.data.images import Dataset
+from newfound.engine.step import Step, learner_optimiser
+from newfound.experiment.check import check_run
+from newfound.experiment.model import build_method
+from newfound.experiment.plugin import extra_loss, has_joint_logits
+from newfound.experiment.run import stage_loader
+from newfound.losses.constraints import inter_class
+from tests.tiny import CPU, tiny_recipe, tiny_run
+
+ON = {"constraints.alpha": 0.05, "constraints.beta": 0.01}
+
+
+def step_of(recipe: Recipe, data: Dataset) -> tuple[Step, Batch]:
+    """A step as a run makes it, and a batch."""
+    method = build_method(recipe, data.split.task, data.split.look, CPU)
+    loader = stage_loader("discover", method, recipe, data.split, CPU)
+    step = Step(
+        method,
+        loader,
+        learner_optimiser(method, recipe.train["discover"]),
+        precision=torch.float32,
+        mode="eager",
+        epochs=1,
+        extra=extra_loss(recipe.constraints, data.split.task),
+    )
+    return step, loader.batch(next(loader.draws(0)))
+
+
+def losses_of(recipe: Recipe, data: Dataset) -> Losses:
+    step, batch = step_of(recipe, data)
+    return step._forward(batch)
+
+
+def test_uno_with_the_plug_in_is_iic_to_the_bit(digits: Dataset) -> None:
+    iic = losses_of(tiny_recipe("iic", alpha=0.05, beta=0.01), digits)
+    uno = losses_of(tiny_recipe("uno-v2", **ON), digits)
+    names = {"inter": "constraints.inter", "intra": "constraints.intra"}
+    assert [names.get(name, name) for name in iic] == list(uno)
+    assert all(torch.equal(a, b) for a, b in zip(iic.values(), uno.values(), strict=True))
+    assert torch.equal(total(iic), total(uno))
+
+
+def test_a_run_of_uno_with_the_plug_in_is_a_run_of_iic(digits: Dataset, tmp_path: Path) -> None:
+    iic = tiny_run(tmp_path / "iic", tiny_recipe("iic", alpha=0.05, beta=0.01), digits)
+    uno = tiny_run(tmp_path / "uno", tiny_recipe("uno-v2", **ON), digits)
+    first, second = (run.discover(run.folder.path / "cache").state_dict() for run in (iic, uno))
+    assert all(torch.equal(value, second[key]) for key, value in first.items())
+    stages = {line["stage"]: set(line["losses"]) for line in uno.log.lines}
+    assert stages == {
+        "pretrain": {"ce"},
+        "discover": {"ce", "over", "constraints.inter", "constraints.intra"},
+    }
+
+
+def test_the_cross_form_and_its_temperature(digits: Dataset) -> None:
+    settings = {"constraints.alpha": 0.3, "constraints.form": "cross", "constraints.tau": 0.2}
+    step, batch = step_of(tiny_recipe("uno-v2", **settings), digits)
+    out = step.learner(batch, step.clock)
+    assert step.extra is not None
+    extra = step.extra(out, batch)
+    assert set(extra) == {"constraints.inter"}
+    assert torch.equal(
+        extra["constraints.inter"], -0.3 * inter_class(out["logits"], batch.num_labelled, 0.2, "cross")
+    )
+
+
+@pytest.mark.parametrize("name", ["comex", "rkd", "uno-v1"])
+@pytest.mark.parametrize("variation", ["with-constraints", "with-cross-only"])
+def test_variations_of_methods_with_joint_logits(name: str, variation: str, digits: Dataset) -> None:
+    recipe = tiny_recipe(name, **method_entry(name).variations[variation])
+    form = "cross" if variation == "with-cross-only" else "full"
+    assert recipe.constraints == ConstraintConfig(alpha=0.05, beta=0.01, form=form)  # type: ignore[arg-type]
+    check_run(recipe, digits.split)
+    losses = losses_of(recipe, digits)
+    assert list(losses)[-2:] == ["constraints.inter", "constraints.intra"]
+    assert torch.isfinite(total(losses))
+
+
+@pytest.mark.parametrize("name", ["kmeans", "rs"])
+@pytest.mark.parametrize("setting", list(ON))
+def test_methods_without_joint_logits_say_so(name: str, setting: str, digits: Dataset) -> None:
+    words = f"must be 0 for {name}.*no joint logits.*got .*{ON[setting]}.*leave them out"
+    with pytest.raises(UsageError, match=words):
+        check_run(tiny_recipe(name, **{setting: ON[setting]}), digits.split)
+    check_run(tiny_recipe(name), digits.split)
+
+
+def test_without_weights_there_is_no_plug_in() -> None:
+    assert extra_loss(ConstraintConfig(), Task(2, 3)) is None
+
+
+def test_joint_logits_are_those_of_every_class_for_each_view_head_and_sample() -> None:
+    task = Task(2, 3)
+    assert has_joint_logits({"logits": torch.zeros(1, 1, 4, 5)}, task)
+    for out in ({}, {"logits": torch.zeros(1, 4, 5)}, {"logits": torch.zeros(1, 1, 4, 3)}):
+        assert not has_joint_logits(out, task)

@@ -1,0 +1,155 @@
+"""DualRank against its objective as loops, what its branches see, remember and start from, and its values."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from newfound.core.records import Batch, Clock, Outputs, Task
+from newfound.core.registry import recipe_for
+from newfound.methods.dualrank import DualRank
+from newfound.nn.small import SmallEncoder
+from newfound.stages.known import Known
+
+TASK = Task(3, 2)
+N, M, D = 4, 5, 128
+CLOCK = Clock(torch.tensor(10.0), 200)
+
+
+def dualrank(**settings: Any) -> DualRank:
+    torch.manual_seed(0)
+    return DualRank(
+        SmallEncoder(), TASK, DualRank.Config(**{"words": 16, "memory": 12, "top": 2, **settings})
+    )
+
+
+def batch() -> Batch:
+    torch.manual_seed(1)
+    return Batch((torch.rand(2, N + M, 3, 8, 8),), torch.arange(N) % 3, torch.arange(N + M))
+
+
+def losses_of(method: DualRank, out: Outputs) -> dict[str, float]:
+    return {name: value.item() for name, value in method.loss(out, batch(), CLOCK).items()}
+
+
+def test_the_objective_is_its_definition() -> None:
+    method, images = dualrank(), batch()
+    out = method(images, CLOCK)
+    losses = losses_of(method, out)
+    known, novel = (out[key].softmax(-1).double().tolist() for key in ("known", "novel"))
+    ce, mse, bce = 0.0, 0.0, [0.0, 0.0]
+    ranked = [out["features"][0, 0, N:].tolist(), out["codes"].tolist()]
+    for b in range(2):
+        ce -= sum(math.log(known[0][b][i][int(images.labels[i])]) for i in range(N)) / N
+        for p in (known, novel):
+            C = len(p[0][0][0])
+            mse += sum((p[0][b][i][c] - p[1][b][i][c]) ** 2 for i in range(9) for c in range(C)) / (9 * C)
+        top = [set(sorted(range(len(row)), key=lambda d, row=row: -row[d])[:2]) for row in ranked[b]]  # type: ignore[misc]
+        for i in range(M):
+            for j in range(M):
+                alike = sum(x * y for x, y in zip(novel[0][b][N + i], novel[1][b][N + j], strict=True))
+                bce[b] -= math.log((alike if top[i] == top[j] else 1 - alike) + 1e-7) / M**2
+    assert losses["ce"] == pytest.approx(ce, rel=1e-4)
+    assert [losses["bce_global"], losses["bce_local"]] == pytest.approx(bce, rel=1e-4)
+    assert losses["consistency"] == pytest.approx(math.exp(-5 * (1 - 10 / 50) ** 2) * 5 * mse, rel=1e-3)
+    unit = F.normalize(out["features"].double(), dim=-1)
+    mutual = 0.0
+    for i in range(N, N + M):
+        s = []
+        for b in range(2):
+            others = torch.stack([unit[1, b, i], *out["remembered"][b].double()])
+            weights = [math.exp(x / 0.07) for x in (others @ unit[0, b, i]).tolist()]
+            s.append([w / sum(weights) for w in weights])
+        mutual += sum((x - y) * (math.log(x) - math.log(y)) for x, y in zip(*s, strict=True)) / 2 / M
+    assert losses["mutual"] == pytest.approx(mutual, rel=1e-4)
+
+
+def test_a_step_remembers_unlabelled_samples_in_both_branches_and_a_word_of_every_image() -> None:
+    method = dualrank()
+    before, words = method.memory.rows.clone(), method.words.rows.clone()
+    out = method(batch(), CLOCK)
+    torch.testing.assert_close(out["remembered"], before.transpose(0, 1))
+    other_view = F.normalize(out["features"][1, :, N:], dim=-1).transpose(0, 1)
+    torch.testing.assert_close(method.memory.rows[:M], other_view)
+    assert torch.equal(method.memory.rows[M:], before[M:])
+    assert method.words.filled == N + M
+    assert torch.equal(method.words.rows[N + M :], words[N + M :])
+    assert method.nearest > 0
+    assert not out["codes"].requires_grad
+    torch.autograd.backward(method.loss(out, batch(), CLOCK)["mutual"])
+
+
+def test_local_heads_see_local_features() -> None:
+    method, images = dualrank().eval(), torch.rand(4, 3, 8, 8)
+    maps = method.encoder.trunk(images)
+    z = method.encoder.last_block(maps).mean((2, 3)), method.local(maps).mean((2, 3))
+    expected = [
+        torch.cat([method.h(z[0]), method.g(z[0])], -1),
+        torch.cat([method.local_h(z[1]), method.local_g(z[1])], -1),
+    ]
+    assert torch.equal(method.scores(images), torch.stack(expected))
+    for parameter in method.local.parameters():
+        torch.nn.init.zeros_(parameter)
+    other = method.scores(images)
+    assert torch.equal(other[0], expected[0])
+    assert not torch.equal(other[1], expected[1])
+
+
+@pytest.mark.parametrize(("branch", "term"), [(0, "bce_global"), (1, "bce_local")])
+def test_pairs_of_a_branch_compare_its_two_views(branch: int, term: str) -> None:
+    method = dualrank()
+    out = method(batch(), CLOCK)
+    before = losses_of(method, out)
+    out["novel"] = out["novel"].detach().clone()
+    out["novel"][1, branch, N:, 0] += 3
+    changed = {name for name, value in losses_of(method, out).items() if value != before[name]}
+    assert changed == {term, "consistency"}
+
+
+def test_both_branches_start_from_the_one_that_was_trained() -> None:
+    torch.manual_seed(3)
+    trained = Known(SmallEncoder(), TASK, Known.Config()).state_dict()
+    method = dualrank()
+    assert "h.weight" in method.adopt(trained)
+    scores = method.eval().scores(torch.rand(4, 3, 8, 8))[..., :3]
+    assert torch.equal(scores[0], scores[1])
+    assert not torch.equal(method.g.weight, method.local_g.weight)
+
+
+def test_branches_that_have_parted_stay_so() -> None:
+    parted = dualrank()
+    torch.nn.init.zeros_(parted.local_h.weight)
+    method = dualrank()
+    method.adopt(parted.state_dict())
+    assert not method.local_h.weight.any()
+
+
+def test_a_frozen_trunk_leaves_both_last_blocks_to_be_trained() -> None:
+    method = dualrank()
+    method.encoder.freeze_trunk()
+    trained = {name.split(".")[0] for name, p in method.named_parameters() if p.requires_grad}
+    assert trained == {"encoder", "local", "h", "local_h", "g", "local_g"}
+
+
+RS_STAGES = {
+    "encoder": "rs-resnet18",
+    "rotnet.epochs": 200,
+    "known.epochs": 100,
+    "known.trains": "last-block",
+}
+PARTS = {"top": 5, "words": 2048, "sharpness": 15, "memory": 2048, "tau": 0.07, "trains": "last-block"}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "published"),
+    [
+        ("cifar10", RS_STAGES | PARTS | {"consistency": 5, "rampup": 50, "epochs": 200, "batch_size": 128}),
+        ("cifar100-20", RS_STAGES | PARTS | {"consistency": 50, "rampup": 150, "augmentation": "twice"}),
+        ("imagenet-30-c", PARTS | {"consistency": 10, "rampup": 50, "epochs": 90, "rotnet.epochs": 0}),
+    ],
+)
+def test_published_values(benchmark: str, published: dict[str, Any]) -> None:
+    flat = recipe_for("dualrank", benchmark).flat()
+    assert {key: flat[key] for key in published} == published

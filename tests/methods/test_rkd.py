@@ -1,0 +1,117 @@
+"""rKD against its objective as loops, its published values and its teacher."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from newfound.core.errors import CheckpointError
+from newfound.core.records import Batch, Clock, Task, total
+from newfound.core.registry import method_entry, recipe_for
+from newfound.methods.rkd import RKD
+from newfound.nn.small import SmallEncoder
+from tests.methods import definitions
+
+TASK, TAU, EPS, T = Task(3, 2), 0.1, 0.05, 4.0
+L, K, N, M, C_l = 2, 2, 4, 5, 3
+CLOCK = Clock(torch.zeros(()), 1)
+
+
+def rkd(**settings: Any) -> RKD:
+    torch.manual_seed(0)
+    sizes = {"heads": K, "hidden": 8, "projection": 4}
+    return RKD(SmallEncoder(), TASK, RKD.Config(**(sizes | settings)))
+
+
+def batch() -> Batch:
+    torch.manual_seed(1)
+    large, small = torch.rand(L, N + M, 3, 8, 8), torch.rand(2, N + M, 3, 4, 4)
+    return Batch((large, small), torch.arange(N) % C_l, torch.arange(N + M))
+
+
+def distillation(logits: Tensor, teacher: Tensor) -> Tensor:
+    """Of unlabelled samples in large crops, each weighted by how known it looks."""
+    value = logits.new_zeros(())
+    for v in range(L):
+        for k in range(K):
+            p = (logits[v, k, N:] / TAU / T).softmax(-1)
+            known = p[:, :C_l].sum(-1)
+            for j in range(M):
+                p_teacher = (teacher[v, j] / TAU / T).softmax(-1)
+                entropy = -(p_teacher * (p[j, :C_l] / known[j]).log()).sum()
+                value = value + T**2 * known[j] / known.mean() * entropy / (L * K * M)
+    return value
+
+
+def test_the_objective_is_its_definition() -> None:
+    method, images = rkd(), batch()
+    out = method(images, CLOCK)
+    losses = method.loss(out, images, CLOCK)
+    logits, teacher = out["logits"].double(), out["teacher"].double()
+    ce = definitions.swapped(logits, definitions.targets(logits, images.labels, C_l, L, EPS), TAU)
+    assert list(losses) == ["ce", "rkd"]
+    definitions.assert_same(losses["ce"], ce)
+    definitions.assert_same(losses["rkd"], 0.1 * distillation(logits, teacher))
+
+
+def test_the_teacher_is_the_pretrained_network_and_stays_it() -> None:
+    method, images = rkd(), batch()
+    torch.manual_seed(5)
+    other = rkd()
+    weights = {
+        key: torch.rand_like(value) if value.is_floating_point() else value
+        for key, value in other.state_dict().items()
+        if key.startswith(("encoder.", "h."))
+    }
+    taken = method.adopt(weights)
+    assert {"encoder.block.0.weight", "h.prototypes", "teacher.h.prototypes"} <= set(taken)
+    state = method.teacher.state_dict()
+    assert all(torch.equal(state[key], value) for key, value in weights.items())
+    method.train()
+    total(method.loss(method(images, CLOCK), images, CLOCK)).backward()  # type: ignore[no-untyped-call]
+    assert all(p.grad is None for p in method.teacher.parameters())
+    assert all(torch.equal(method.teacher.state_dict()[key], value) for key, value in weights.items())
+    assert not torch.equal(
+        method.encoder.state_dict()["block.1.running_mean"], weights["encoder.block.1.running_mean"]
+    )
+
+
+def test_weights_of_a_run_keep_the_teacher_that_it_had() -> None:
+    first, second = rkd(), rkd()
+    first.h.prototypes.data.neg_()
+    second.adopt(first.state_dict())
+    assert torch.equal(second.h.prototypes, -second.teacher.state_dict()["h.prototypes"])
+
+
+def test_a_network_without_a_head_cannot_teach() -> None:
+    encoder = {f"encoder.{key}": value for key, value in SmallEncoder().state_dict().items()}
+    with pytest.raises(CheckpointError, match=r"must have a head h for the known classes.*pretrain rkd"):
+        rkd().adopt(encoder)
+
+
+def test_without_distillation_no_teacher_is_asked() -> None:
+    method, images = rkd(distillation=0.0), batch()
+    out = method(images, CLOCK)
+    assert set(out) == {"logits"}
+    assert set(method.loss(out, images, CLOCK)) == {"ce"}
+
+
+def test_scores_are_the_joint_logits_over_tau() -> None:
+    method = rkd().eval()
+    images = torch.rand(5, 3, 8, 8)
+    z = method.encoder(images)
+    for head in range(K):
+        expected = torch.cat([method.h(z), method.g(z[None])[0, head]], -1) / TAU
+        torch.testing.assert_close(method.scores(images)[head], expected)
+
+
+@pytest.mark.parametrize("benchmark", ["cifar10", "cifar100-20", "cifar100-50"])
+def test_values_are_those_of_uno(benchmark: str) -> None:
+    flat, uno = recipe_for("rkd", benchmark).flat(), recipe_for("uno-v2", benchmark).flat()
+    assert {key: flat[key] for key in flat.keys() & uno.keys()} == {
+        key: uno[key] for key in flat.keys() & uno.keys()
+    }
+    assert (flat["distillation"], flat["temperature"], flat["heads"], flat["epochs"]) == (0.1, 4, 4, 500)
+    whose = "newfound" if benchmark == "cifar10" else "published"
+    assert method_entry("rkd").values_for(benchmark)[0] == whose
