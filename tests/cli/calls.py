@@ -16,6 +16,8 @@ from newfound.cli import main
 SHORT = ("epochs=1", "warmup=0", "pretrain.epochs=1", "pretrain.warmup=0", "device=cpu")
 TINY = (*SHORT, "batch_size=48", "pretrain.batch_size=24", "hidden=32", "projection=16")
 DIGITS = ("--data", "digits", "--subset", "12")
+UNTRAINED = ("rotnet.epochs=0", "known.epochs=0")
+"""k-means on what a network sees that was never trained."""
 SIDE = 16
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from newfound.engine.checkpoint import Checkpoint
-from tests.cli.calls import DIGITS, TINY, contents, newfound, refused, works
+from tests.cli.calls import DIGITS, TINY, UNTRAINED, contents, newfound, refused, works
 from tests.cli.conftest import Finished, OwnImages
 
 OUT = ("--out", "out/run")
@@ -57,7 +57,7 @@ def test_small_crops_asked_for_by_name_too() -> None:
 
 
 def test_a_method_that_trains_nothing_has_no_epochs() -> None:
-    call = ("discover", "kmeans", *DIGITS, "pretrain.epochs=1", "epochs=5")
+    call = ("discover", "kmeans", *DIGITS, *UNTRAINED, "epochs=5")
     untouched(2, call, "epochs must be 0 for kmeans", "got 5", "leave it out")
 
 

@@ -18,7 +18,7 @@ from newfound.core.registry import recipe_for
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.trainer import EpochRecord
 from newfound.experiment import Folder
-from tests.cli.calls import DIGITS, SHORT, TINY, newfound, refused, works
+from tests.cli.calls import DIGITS, SHORT, TINY, UNTRAINED, newfound, refused, works
 from tests.cli.conftest import Finished
 
 LONG = ("discover", "iic", *DIGITS, *TINY, "epochs=100000", "--out", "run")
@@ -95,7 +95,7 @@ def test_evaluate_prints_both_protocols(run: Finished) -> None:
 
 
 def test_figures_of_one_run_and_of_two_side_by_side(run: Finished, tmp_path: Path) -> None:
-    works("discover", "kmeans", *DIGITS, "pretrain.epochs=0", "--out", tmp_path / "other")
+    works("discover", "kmeans", *DIGITS, *UNTRAINED, "--out", tmp_path / "other")
     names = ("tsne", "confusion-task-aware", "confusion-task-agnostic")
     expected = {f"{name}.{kind}" for name in names for kind in ("png", "pdf")}
     copy = shutil.copytree(run.path, tmp_path / "copy")
@@ -211,13 +211,15 @@ def test_no_epochs_evaluates_what_was_pretrained() -> None:
 
 @pytest.mark.parametrize("method", ["iic", "kmeans"])
 def test_a_batch_may_be_larger_than_the_data(method: str) -> None:
-    epochs = "epochs=0" if method == "kmeans" else "epochs=1"
-    big = ("batch_size=5000", "pretrain.batch_size=5000")
-    works("discover", method, *DIGITS, *SHORT, epochs, *big, "--out", "run")
+    short = {
+        "iic": (*SHORT, "pretrain.batch_size=5000"),
+        "kmeans": ("rotnet.epochs=1", "known.epochs=1", "rotnet.batch_size=5000", "known.batch_size=5000"),
+    }
+    works("discover", method, *DIGITS, *short[method], "batch_size=5000", "--out", "run")
 
 
 def test_the_default_folder() -> None:
-    works("discover", "kmeans", *DIGITS, "pretrain.epochs=0")
+    works("discover", "kmeans", *DIGITS, *UNTRAINED)
     assert Folder(Path("runs/digits-kmeans")).results.exists()
 
 
@@ -236,7 +238,7 @@ def test_the_demo_compares_and_makes_room_only_for_itself(monkeypatch: pytest.Mo
     for words in ("raw pixels", "pretrained features", "UNO v2", "IIC", "task-aware", "task-agnostic"):
         assert words in out
     assert Path("runs/demo/results.json").exists()
-    works("discover", "kmeans", *DIGITS, "pretrain.epochs=0", "--out", "runs/demo/mine")
+    works("discover", "kmeans", *DIGITS, *UNTRAINED, "--out", "runs/demo/mine")
     Path("runs/demo/notes.txt").write_text("mine")
     works("demo")
     assert Path("runs/demo/mine/results.json").exists()

@@ -57,7 +57,9 @@ def demo(
 
 
 def _discover(console: Console, method: str, path: Path, cache: Path, seed: int) -> dict[str, Any]:
-    recipe = recipe_for(method, SOURCE.name, {"seed": seed})
+    # k-means on the features that the others start from.
+    track = "matched" if method == "kmeans" else "published"
+    recipe = recipe_for(method, SOURCE.name, {"seed": seed, "track": track})
     folder = Folder(path)
     folder.open(SOURCE, recipe, resume=False)
     with EpochProgress(console, label=f"{method} ") as progress:

@@ -103,6 +103,8 @@ class Method(Learner):
 
     The stages before it are named as they are registered; their settings are `NAME.key`.
     """
+    matched: ClassVar[tuple[str, ...]] = ("pretrain",)
+    """The stages before it on the matched track, where all methods share the first."""
 
     @abstractmethod
     def scores(self, images: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from newfound.core.config import Overrides, Recipe, RunConfig, TrainConfig, override
 from newfound.core.errors import unknown
@@ -24,7 +24,7 @@ class Entry:
     ours: Mapping[str, Overrides] = field(default_factory=dict)
     """Benchmark or kind of data → values we chose where no paper gives any."""
     variations: Mapping[str, Overrides] = field(default_factory=dict)
-    """Name → what it changes: the rows of an ablation, a shorter schedule."""
+    """Name → what it changes: the rows of an ablation, a shorter schedule, the matched track."""
 
     def values_for(self, benchmark: str) -> tuple[str, Overrides]:
         """Whose values a benchmark is trained with, and which; imagenet-30-a has those of imagenet-30."""
@@ -37,7 +37,7 @@ class Entry:
 
 
 _METHODS: dict[str, Entry] = {}
-_MATCHED: dict[str, Any] = {}
+_MATCHED: dict[str, Overrides] = {}
 _STAGES: dict[str, type[Learner]] = {}
 
 
@@ -52,7 +52,8 @@ def register(
     """Make a method known by `name`; several names may share a class through their presets."""
 
     def add(method: M) -> M:
-        _METHODS[name] = Entry(name, method, preset or {}, published or {}, ours or {}, variations or {})
+        named = {"matched": {"track": "matched"}, **(variations or {})}
+        _METHODS[name] = Entry(name, method, preset or {}, published or {}, ours or {}, named)
         return method
 
     return add
@@ -68,13 +69,12 @@ def register_stage(name: str) -> Callable[[L], L]:
     return add
 
 
-def register_matched(replaced: Iterable[str], first: str, values: Mapping[str, Overrides]) -> None:
-    """Declare the matched track: every method starts from the stage `first`, which replaces others.
+def register_matched(values: Mapping[str, Overrides]) -> None:
+    """Declare the matched track: the values of each benchmark or kind of data, "" of all that are not named.
 
-    `values` are those of each benchmark or kind of data, "" of all that are not named; a method takes over
-    what it has a setting for.
+    A method takes over what it has a setting for.
     """
-    _MATCHED.update(replaced=frozenset(replaced) | {first}, first=first, values=values)
+    _MATCHED.update(values)
 
 
 def method_names() -> list[str]:
@@ -106,9 +106,12 @@ def recipe_for(name: str, benchmark: str, overrides: Overrides | None = None) ->
 
 def _matched_recipe(entry: Entry, benchmark: str, layers: Iterable[Overrides]) -> Recipe:
     """The method trained as every other is; of its own settings, those of its objective stay."""
-    own = {stage: t for stage, t in entry.method.schedules.items() if stage not in _MATCHED["replaced"]}
-    recipe = Recipe(entry.name, entry.method.Config(), {_MATCHED["first"]: TrainConfig(), **own}, RunConfig())
-    known, shared = recipe.flat(), _MATCHED["values"]
-    for layer in (*layers, shared.get(benchmark, shared[""])):
+    method = entry.method
+    train = {stage: method.schedules.get(stage, TrainConfig()) for stage in (*method.matched, "discover")}
+    recipe = Recipe(entry.name, method.Config(), train, RunConfig())
+    known = recipe.flat()
+    if not train["discover"].epochs:  # it trains nothing of its own
+        known.pop("epochs")
+    for layer in (*layers, _MATCHED.get(benchmark, _MATCHED[""])):
         recipe = override(recipe, {key: value for key, value in layer.items() if key in known})
     return recipe

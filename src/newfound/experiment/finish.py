@@ -16,6 +16,7 @@ from newfound.engine.files import write_json, write_text
 from newfound.experiment.model import encoder_name
 from newfound.experiment.provenance import provenance
 from newfound.experiment.run import Run
+from newfound.experiment.source import Source
 from newfound.metrics.report import warnings_for
 
 
@@ -42,6 +43,7 @@ def describe(run: Run) -> dict[str, Any]:
         "recipe": recipe_name(run),
         "benchmark": source.name,
         "subset": source.subset,
+        **_estimated(source),
         "seed": recipe.run.seed,
         "config": recipe.flat(),
         **provenance(run.device),
@@ -53,18 +55,26 @@ def describe(run: Run) -> dict[str, Any]:
     }
 
 
+def _estimated(source: Source) -> dict[str, Any]:
+    """The number of novel classes, where it is an estimate."""
+    if source.estimated is None:
+        return {}
+    return {"estimate": {"num_novel": source.num_novel, "algorithm": source.estimated}}
+
+
 def recipe_name(run: Run) -> str:
     """Whose values: `published`, `newfound` (ours), `default`, `matched`, a variation or `custom`."""
     source, recipe = run.folder.source(), run.recipe
     entry = method_entry(recipe.method)
     named: dict[str, Overrides] = {
         entry.values_for(source.name)[0]: {},
-        "matched": {"track": "matched"},
         **entry.variations,
     }
     for name, overrides in named.items():
-        if source.subset is None and _deciding(run, recipe_for(recipe.method, source.name, overrides)) == (
-            _deciding(run, recipe)
+        if (
+            source.subset is None
+            and source.estimated is None
+            and _deciding(run, recipe_for(recipe.method, source.name, overrides)) == (_deciding(run, recipe))
         ):
             return name
     return "custom"

@@ -95,6 +95,7 @@ class DTC(Method):
             lr_factor=CENTRES.lr_factor,
         ),
     }
+    matched = ("pretrain", "known", "centres")
 
     @dataclass(frozen=True)
     class Config:

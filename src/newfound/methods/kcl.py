@@ -78,6 +78,7 @@ class PairClustering(Method):
             trains="last-block",
         ),
     }
+    matched = ("pretrain", "known", "similarity")
 
     @dataclass(frozen=True)
     class Config:

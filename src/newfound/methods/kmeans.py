@@ -1,12 +1,11 @@
-"""k-means on the features of the pretrained network.
+"""k-means on the features of the pretrained network: RotNet, then the known classes.
 
     minimise  sum_j min_k || z_j - mu_k ||²   over the centres mu; the network is not trained further
 
 Shapes: n unlabelled samples, D features, C = C_l + C_u classes.
 
-Deviation: the papers' row is on features of RotNet and then supervised training, ours are of the latter.
-The papers give k-means no task-agnostic number; here an image belongs to the nearest of the known classes'
-means and the novel centres.
+Deviation: the papers give k-means no task-agnostic number; here an image belongs to the nearest of the known
+classes' means and the novel centres.
 """
 
 from dataclasses import dataclass
@@ -15,19 +14,33 @@ import torch
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-from newfound.core.config import Positive, TrainConfig, setting
+from newfound.core.config import Overrides, Positive, TrainConfig, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Bank, Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.stages.presets import DIGITS_PRETRAINING, OWN_PRETRAINING
+from newfound.stages.known import KNOWN
+from newfound.stages.presets import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN
+from newfound.stages.rotnet import ROTNET
 
 
-@register("kmeans", ours={"digits": DIGITS_PRETRAINING, "own": OWN_PRETRAINING})
+def _pretraining(values: Overrides) -> Overrides:
+    """Only the settings of the stages before."""
+    return {key: value for key, value in values.items() if "." in key}
+
+
+@register(
+    "kmeans",
+    published={
+        **dict.fromkeys(("cifar10", "cifar100-20", "cifar100-50"), RS_CIFAR),
+        "imagenet-30": _pretraining(RS_IMAGENET),
+    },
+    ours={"digits": _pretraining(RS_DIGITS), "own": _pretraining(RS_OWN)},
+)
 class FeatureKMeans(Method):
     """Centres of the novel images beside the means of the known classes."""
 
-    schedules = {"pretrain": TrainConfig(), "discover": TrainConfig(epochs=0)}
+    schedules = {"rotnet": ROTNET, "known": KNOWN, "discover": TrainConfig(epochs=0)}
 
     @dataclass(frozen=True)
     class Config:

@@ -15,7 +15,7 @@ from newfound.core.registry import method_entry, method_names
 from newfound.report.paper import TASK_AGNOSTIC, task_aware_acc
 from newfound.report.paper_tables import TABLES
 from newfound.report.recorded import load_records, measured, status
-from newfound.report.tables import DEMO, demo_table
+from newfound.report.tables import DEMO, demo_recipe, demo_table
 
 
 def methods_section(records: Sequence[dict[str, Any]]) -> str:
@@ -28,22 +28,30 @@ def methods_section(records: Sequence[dict[str, Any]]) -> str:
 
 
 def digits_section(records: Sequence[dict[str, Any]]) -> str:
-    """The demo's methods over the recorded seeds."""
+    """The demo's methods over the recorded seeds, then all others."""
     columns = {
         "task-aware ACC, train": "task_aware.train.acc",
         "task-aware ACC, test": "task_aware.test.acc",
         "task-agnostic (novel-ids) all, test": "task_agnostic.novel-ids.all",
     }
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
-    for name, title in DEMO.items():
-        cells = (measured(records, name, "digits", path, "newfound") for path in columns.values())
-        lines.append(f"| {title} | {' | '.join(str(cell) if cell else '' for cell in cells)} |")
+    rows = {(name, demo_recipe(name)): title for name, title in DEMO.items()}
+    rows |= {(name, "newfound"): f"`{name}`" for name in method_names() if (name, "newfound") not in rows}
+    for (name, recipe), title in rows.items():
+        cells = [measured(records, name, "digits", path, recipe) for path in columns.values()]
+        if any(cells):
+            lines.append(f"| {title} | {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
 def demo_section(records: Sequence[dict[str, Any]]) -> str:
     """What the demo prints, from the recorded runs of seed 0."""
-    found = {r["method"]: r for r in records if r["benchmark"] == "digits" and r["seed"] == 0}
+    found = {
+        record["method"]: record
+        for record in records
+        if (record["benchmark"], record["seed"]) == ("digits", 0)
+        and record["recipe"] == demo_recipe(record["method"])
+    }
     out = StringIO()
     Console(file=out, width=100).print(demo_table(found[name] for name in DEMO if name in found))
     lines = (line.rstrip() for line in out.getvalue().splitlines())

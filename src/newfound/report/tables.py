@@ -49,6 +49,11 @@ DEMO = {
 """The methods that the demo compares."""
 
 
+def demo_recipe(method: str) -> str:
+    """k-means sees the features that the others start from, so it runs on the matched track."""
+    return "matched" if method == "kmeans" else "newfound"
+
+
 def demo_table(records: Iterable[Mapping[str, Any]]) -> Table:
     """The demo's one table: a record of each of its methods."""
     rows = [Row(DEMO[record["method"]], record, _discovery_seconds(record)) for record in records]

@@ -23,4 +23,4 @@ CIFAR = {
 _TRAINING = ("epochs", "batch_size", "lr", "warmup")
 DIGIT_SCANS = CIFAR | {k: v for k, v in DIGITS.items() if k in _TRAINING or k.startswith("pretrain.")}
 
-register_matched(replaced=["rotnet"], first="pretrain", values={"": CIFAR, "digits": DIGIT_SCANS})
+register_matched({"": CIFAR, "digits": DIGIT_SCANS})

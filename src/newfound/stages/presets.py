@@ -16,8 +16,14 @@ DIGITS = {
 }
 """Ours, for scans of 8 x 8 pixels; chosen by accuracy on the novel digits, seeds 100 to 104."""
 
-OWN_PRETRAINING = {"pretrain.epochs": 100, "pretrain.batch_size": 64, "pretrain.lr": 0.05}
-OWN = {"epochs": 200, "batch_size": 128, "lr": 0.1, **OWN_PRETRAINING}
+OWN = {
+    "epochs": 200,
+    "batch_size": 128,
+    "lr": 0.1,
+    "pretrain.epochs": 100,
+    "pretrain.batch_size": 64,
+    "pretrain.lr": 0.05,
+}
 """Ours, for a person's own hundreds or thousands of images: smaller batches, so that an epoch has many."""
 
 RS_DISCOVERY = TrainConfig(
