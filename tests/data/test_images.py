@@ -121,3 +121,11 @@ def test_a_data_set_moves_as_a_whole() -> None:
 def test_an_impossible_split(labelled: int, unlabelled: int, task: Task, text: str) -> None:
     with pytest.raises(DataError, match=text):
         Split(_resident(labelled), torch.zeros(labelled), _resident(unlabelled), task, LOOK)
+
+
+def test_a_device_under_another_name_is_the_same_device() -> None:
+    """A GPU's images are on cuda:0 when cuda was asked for; not to see it would cost the fast step."""
+    images = ResidentImages(torch.zeros(2, 3, 4, 4, dtype=torch.uint8), ["a", "b"], torch.device("cpu:0"))
+    assert images.pixels.device != images.device
+    assert images.resident
+    assert images.to(torch.device("cpu:0")).resident

@@ -63,7 +63,8 @@ class ResidentImages(ImageSet):
 
     @property
     def resident(self) -> bool:
-        return self.pixels.device == self.device
+        # By type: "cuda" and "cuda:0" are one device under two names.
+        return self.pixels.device.type == self.device.type
 
     def fingerprint(self) -> str:
         digest = blake2b(str(tuple(self.pixels.shape)).encode(), digest_size=16)
