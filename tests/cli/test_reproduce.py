@@ -8,13 +8,15 @@ import pytest
 
 from newfound.core import registry
 from tests.cli.calls import refused, works
-from tests.tiny import NARROW, TINY
+from tests.tiny import NARROW, STAGE, TINY
+
+PRETRAIN = {f"pretrain.{key}": value for key, value in STAGE.items()}
 
 
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """IIC with a variation that ends in a moment."""
-    entry = replace(registry.method_entry("iic"), variations={"tiny": TINY | NARROW})
+    entry = replace(registry.method_entry("iic"), variations={"tiny": TINY | NARROW | PRETRAIN})
     monkeypatch.setitem(registry._METHODS, "iic", entry)
 
 
@@ -40,3 +42,18 @@ def test_unknown_recipe_and_bad_seeds() -> None:
     call = ("reproduce", "digits", "iic")
     refused(2, (*call, "--recipe", "tin"), "unknown recipe 'tin'", "did you mean 'tiny'?")
     refused(2, (*call, "--seeds", "a"), "--seeds must be whole numbers")
+
+
+def test_the_paper_s_estimate_is_a_recipe_where_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newfound.cli.reproduce.ESTIMATES", {"digits": 6})
+    entry = registry.method_entry("iic")
+    monkeypatch.setitem(registry._METHODS, "iic", replace(entry, ours={"digits": TINY | NARROW | PRETRAIN}))
+    works("reproduce", "digits", "iic", "--recipe", "estimated")
+    record = json.loads(Path("results/digits/iic-estimated-seed0.json").read_text())
+    assert record["recipe"] == "estimated"
+    assert len(record["cluster_sizes"]) == 6
+    refused(2, ("reproduce", "cifar10", "iic", "--recipe", "estimated"), "unknown recipe 'estimated'")
+
+
+def test_the_matched_track_is_a_recipe_of_every_method() -> None:
+    refused(2, ("reproduce", "digits", "rs", "--recipe", "match"), "did you mean 'matched'?")

@@ -1,6 +1,7 @@
 """Measured runs for results/: a published recipe, or a named variation of it, over seeds."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,10 @@ from newfound.core.errors import UsageError, unknown
 from newfound.core.registry import method_entry
 from newfound.engine.files import write_json
 from newfound.experiment import Folder, Source
+from newfound.report.paper import ESTIMATES
+
+ESTIMATED = "estimated"
+"""The recipe with the number of novel classes that the paper estimates."""
 
 
 def reproduce(
@@ -27,9 +32,14 @@ def reproduce(
     results: Annotated[Path, typer.Option(help="Where the records are written.")] = Path("results"),
 ) -> None:
     """Run a published recipe, resuming by itself, and record it under results/."""
-    variations = method_entry(method).variations
+    source = Source(benchmark=benchmark, data_dir=data_dir)
+    variations = {**method_entry(method).variations}
+    if benchmark in ESTIMATES:
+        variations[ESTIMATED] = {}
     if recipe is not None and recipe not in variations:
-        raise unknown("recipe", recipe, variations, f"{method} has {', '.join(variations) or 'none'}")
+        raise unknown("recipe", recipe, variations, f"{method} has {', '.join(variations)}")
+    if recipe == ESTIMATED:
+        source = replace(source, num_novel=ESTIMATES[benchmark], estimated="the paper's")
     name = f"{method}-{recipe}" if recipe else method
     for seed in _numbers(seeds):
         record = results / benchmark / f"{name}-seed{seed}.json"
@@ -38,7 +48,6 @@ def reproduce(
             continue
         folder = Folder(out / benchmark / f"{name}-seed{seed}")
         overrides = {**(variations[recipe] if recipe else {}), "seed": seed}
-        source = Source(benchmark=benchmark, data_dir=data_dir)
         resume = folder.config.exists()
         run_chain(
             method, overrides, source, folder.path, resume, stop_after, go_on="repeat the same call to go on"

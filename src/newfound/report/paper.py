@@ -45,6 +45,8 @@ MORE_NOVEL = {
     "uno-v2": "90.5±0.7 76.7±2.0 66.8±1.7 62.3±1.4 57.9±0.9 56.0±1.1 56.2±1.0",
     "iic": "92.4±0.2 83.8±1.6 71.1±1.4 65.8±0.9 60.6±0.4 57.7±1.0 57.4±0.9",
 }
+ESTIMATES = {"cifar100-20": 23}
+"""How many novel classes the paper takes where the number is not known."""
 UNKNOWN_NUMBER = {
     # CIFAR100-20 with the true number, 20, and the estimate, 23
     "dtc": "67.3±1.2 64.3",

@@ -40,7 +40,7 @@ def digits_section(records: Sequence[dict[str, Any]]) -> str:
     for (name, recipe), title in rows.items():
         cells = [measured(records, name, "digits", path, recipe) for path in columns.values()]
         if any(cells):
-            lines.append(f"| {title} | {' | '.join(map(str, cells))} |")
+            lines.append(f"| {title} | {' | '.join(str(cell or '') for cell in cells)} |")
     return "\n".join(lines)
 
 
