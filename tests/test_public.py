@@ -14,6 +14,7 @@ from tests.tiny import NARROW, TINY
 PAGE = {
     "__version__",
     "discover",
+    "estimate_num_novel",
     "from_arrays",
     "load_own",
     "load_benchmark",

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "discover": "newfound.experiment.python",
+    "estimate_num_novel": "newfound.experiment.estimation",
     "from_arrays": "newfound.data.own",
     "load_own": "newfound.data.own",
     "load_benchmark": "newfound.data.benchmarks",

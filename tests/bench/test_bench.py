@@ -11,7 +11,7 @@ from newfound.bench.setup import PARTS
 from newfound.cli.bench import bench
 from newfound.core.errors import UsageError
 
-TINY = Scale(0.0, 1, 60, (3, 5), (4, 6), 3, 16, {"encoder": "small"})
+TINY = Scale(0.0, 1, 60, (3, 5), (4, 6), 3, 16, (80, 4, (4, 5)), {"encoder": "small"})
 SETTINGS = ["batch_size=8", "hidden=16", "projection=8", "heads=2", "device=cpu"]
 SPEED = {"ms", "images_per_second", "tflops", "share_of_matrix_product", "peak_memory_gib", "split_ms"}
 SPLIT = ["augmentation", "forward", "backward", "optimiser"]

@@ -5,8 +5,8 @@ from newfound.bench.setup import PARTS, checked_setup
 
 def test_by_default_all_that_suits() -> None:
     assert checked_setup("iic", "cifar100-50", {}).parts == PARTS
-    assert checked_setup("uno-v2", "cifar10", {}).parts == ("step", "inter", "evaluation")
-    assert checked_setup("iic", "digits", {}).parts == ("step", "inter", "evaluation")
+    assert checked_setup("uno-v2", "cifar10", {}).parts == ("step", "inter", "evaluation", "kmeans")
+    assert checked_setup("iic", "digits", {}).parts == ("step", "inter", "evaluation", "kmeans")
     assert checked_setup("iic", "cifar10", {"device": "cpu"}).modes == ("eager",)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.calls import refused, works
 
-CALL = ("compare", "kmeans", "uno-v2", "--data", "digits", "--subset", "8")
+CALL = ("compare", "uno-v1", "uno-v2", "--data", "digits", "--subset", "8")
 
 
 def test_methods_side_by_side_reusing_what_is_there(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ TRAINING = {"method", "settings", *IMAGES, "--strict", "--out", "--resume", "--s
 SURFACE = {
     "demo": {"--out", "--seed"},
     "data": set(),
-    "methods": {"name"},
+    "methods": {"name", "--results"},
+    "estimate": {*(TRAINING - {"--num-novel"}), "--algorithm"},
     "pretrain": TRAINING,
     "discover": {*TRAINING, "--pretrained"},
     "compare": {
@@ -74,9 +75,10 @@ def test_data_lists_the_benchmarks_and_what_they_need() -> None:
 
 def test_methods_lists_all_with_a_line_each() -> None:
     out = works("methods")
-    assert {"iic", "uno-v1", "uno-v2", "kmeans"} <= set(method_names())
+    assert len(method_names()) == 15
     for name in method_names():
         assert name in out
+    assert out.count("implemented") == 15
     assert "inter-class and intra-class constraints" in out
     assert "newfound methods NAME" in out
 

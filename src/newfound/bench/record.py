@@ -8,6 +8,7 @@ from typing import Any
 from newfound.bench.baseline.measure import baseline_speed
 from newfound.bench.evaluation import evaluation
 from newfound.bench.inter import inter_comparison
+from newfound.bench.kmeans import kmeans_comparison
 from newfound.bench.machine import Machine, measured_machine
 from newfound.bench.noise import noise_split
 from newfound.bench.setup import Setup
@@ -90,10 +91,17 @@ def _evaluation(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
     return evaluation(setup.step_recipe, setup.task, setup.look, machine)
 
 
+def _kmeans(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+    samples, features, _ = machine.scale.kmeans
+    say(f"kmeans: {samples:,} samples of {features} features, ours and scikit-learn's")
+    return kmeans_comparison(machine)
+
+
 _MEASURES: dict[str, Callable[[Setup, Machine, Say], Any]] = {
     "step": _step,
     "baseline": _baseline,
     "terms": _terms,
     "inter": _inter,
     "evaluation": _evaluation,
+    "kmeans": _kmeans,
 }

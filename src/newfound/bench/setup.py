@@ -18,7 +18,7 @@ from newfound.engine.device import resolve_device, resolve_mode, resolve_precisi
 from newfound.engine.step import Mode
 
 MODES: tuple[Mode, ...] = get_args(Mode)
-PARTS = ("step", "baseline", "terms", "inter", "evaluation")
+PARTS = ("step", "baseline", "terms", "inter", "evaluation", "kmeans")
 STRAIGHTFORWARD = ("baseline", "terms")
 """The parts that compare with the straightforward step."""
 

@@ -20,6 +20,8 @@ def bench_tables(record: Record) -> Iterator[Table]:
         yield _inter(record["inter"])
     if "evaluation" in record:
         yield _evaluation(record["evaluation"])
+    if "kmeans" in record:
+        yield _kmeans(record["kmeans"])
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -82,6 +84,20 @@ def _inter(rows: list[Record]) -> Table:
 def _evaluation(each: Record) -> Table:
     table = _table("both protocols", "images", "seconds", "images/s")
     table.add_row(f"{each['images']:,}", _number(each["seconds"]), f"{each['images_per_second']:,.0f}")
+    return table
+
+
+def _kmeans(each: Record) -> Table:
+    clusters = ", ".join(map(str, each["clusters"]))
+    table = _table(
+        f"k-means on {each['samples']:,} samples of {each['features']} features: seconds for "
+        f"{each['restarts']} restarts with each of {clusters} clusters",
+        *("", "ours", "scikit-learn", "times as long", "inertia, ours to theirs"),
+    )
+    for name in ("semi_supervised", "plain"):
+        row = each[name]
+        numbers = (row["ours_seconds"], row["scikit_learn_seconds"], row["times_as_long"])
+        table.add_row(name.replace("_", "-"), *map(_number, numbers), f"{row['inertia_ratio']:.4f}")
     return table
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from newfound.cli import bench, compare, demo, look, reproduce, tables, train, use
+from newfound.cli import bench, compare, demo, estimate, look, reproduce, tables, train, use
 
 app = typer.Typer(
     name="newfound",
@@ -14,6 +14,7 @@ app = typer.Typer(
 app.command()(demo.demo)
 app.command()(look.data)
 app.command()(look.methods)
+app.command(epilog=estimate.SETTINGS)(estimate.estimate)
 app.command()(train.pretrain)
 app.command()(train.discover)
 app.command()(compare.compare)

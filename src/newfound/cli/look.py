@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from newfound.cli.output import output
 from newfound.core.config import Overrides, meanings
 from newfound.core.registry import method_entry, method_names, recipe_for
 from newfound.data.benchmarks import describe_benchmarks
+from newfound.report.recorded import load_records, status
 
 
 def data() -> None:
@@ -24,15 +26,18 @@ def data() -> None:
 
 def methods(
     name: Annotated[str | None, typer.Argument(help="A method, to see its settings.")] = None,
+    *,
+    results: Annotated[Path, typer.Option(help="Where recorded runs are, for the status.")] = Path("results"),
 ) -> None:
-    """List the methods, or the settings of one: defaults, meaning, published values."""
+    """List the methods and their status, or the settings of one: defaults, meaning, published values."""
     if name is not None:
         output().print(_settings(name))
         return
-    table = Table("name", "what it is", title="newfound methods NAME lists the settings")
+    table = Table("name", "what it is", "status", title="newfound methods NAME lists the settings")
+    records = load_records(results)
     for known in method_names():
         document = sys.modules[method_entry(known).method.__module__].__doc__ or ""
-        table.add_row(known, document.splitlines()[0])
+        table.add_row(known, document.splitlines()[0], status(records, known))
     output().print(table)
 
 

@@ -1,21 +1,29 @@
 """The verbs that train: pretrain and discover."""
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from newfound.cli.estimating import run_estimate
 from newfound.cli.output import output
 from newfound.cli.progress import EpochProgress
 from newfound.cli.stopping import Stopping, duration
 from newfound.core.config import Overrides, parse_overrides
+from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
+from newfound.estimate.config import split_settings
 from newfound.experiment import Folder, Run, Source, Stopped
 from newfound.experiment.check import check_run
 from newfound.experiment.finish import finish
+from newfound.experiment.question import Question, load_unnumbered, unnumbered
 from newfound.report.tables import Row, results_table
 
+AUTO = "auto"
+"""What --num-novel is where it is to be estimated."""
 Method = Annotated[str, typer.Argument(help="A method; `newfound methods` lists them.")]
 Settings = Annotated[
     list[str] | None,
@@ -28,7 +36,9 @@ Labelled = Annotated[
     str | None, typer.Option(help="Your labelled images: a folder for each class, or a CSV.")
 ]
 Unlabelled = Annotated[str | None, typer.Option(help="Your unlabelled images: a folder, a CSV or a list.")]
-NumNovel = Annotated[int | None, typer.Option(help="How many new classes to find in your images.")]
+NumNovel = Annotated[
+    str | None, typer.Option(help="How many new classes to find in your images; auto estimates it.")
+]
 Size = Annotated[int | None, typer.Option(help="Side in pixels that your images are resized to.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail on the first file that cannot be decoded.")]
 Out = Annotated[Path | None, typer.Option(help="The run folder; by default runs/DATA-METHOD.")]
@@ -55,9 +65,11 @@ def pretrain(
     stop_after: StopAfter = None,
 ) -> None:
     """Train what a method starts from, and keep it for every run that needs the same."""
-    source = Source(data, data_dir, subset, labelled, unlabelled, num_novel, size, strict)
+    source = Source(data, data_dir, subset, labelled, unlabelled, _given(num_novel), size, strict)
     overrides = parse_overrides(settings or [])
     where = out or Path("runs") / f"pretrain-{source.name}-{method}"
+    if num_novel == AUTO:
+        source, overrides, stop_after = _estimated(method, overrides, source, where, resume, stop_after)
     run_chain(method, overrides, source, where, resume, stop_after, only_pretrain=True)
 
 
@@ -82,12 +94,45 @@ def discover(
     stop_after: StopAfter = None,
 ) -> None:
     """Find the novel classes: pretrain if needed, discover, write results.json and assignments.csv."""
-    source = Source(data, data_dir, subset, labelled, unlabelled, num_novel, size, strict)
+    source = Source(data, data_dir, subset, labelled, unlabelled, _given(num_novel), size, strict)
     overrides = parse_overrides(settings or [])
     if pretrained is not None:
         overrides["pretrained"] = str(pretrained)
     where = out or Path("runs") / f"{source.name}-{method}"
+    if num_novel == AUTO:
+        source, overrides, stop_after = _estimated(method, overrides, source, where, resume, stop_after)
     run_chain(method, overrides, source, where, resume, stop_after)
+
+
+def _given(num_novel: str | None) -> int | None:
+    """What --num-novel says, if it is a number."""
+    if num_novel is None or num_novel == AUTO:
+        return None
+    try:
+        return int(num_novel)
+    except ValueError:
+        raise UsageError(
+            f"--num-novel must be an integer, or {AUTO}; got {num_novel!r}; for example --num-novel 7"
+        ) from None
+
+
+def _estimated(
+    method: str, overrides: dict[str, str], source: Source, out: Path, resume: bool, stop_after: str | None
+) -> tuple[Source, dict[str, str], str | None]:
+    """The source with an estimate for its number, the settings of the method alone, and the time left."""
+    start, limit = time.monotonic(), None if stop_after is None else duration(stop_after)
+    question, (_, settings) = Question.of(source, method, overrides), split_settings(overrides)
+    recipe = recipe_for(method, source.name, settings)
+    if not resume:
+        Folder(out).check(source, recipe, resume)
+    split = load_unnumbered(source).split
+    check_run(replace(recipe, run=question.recipe.run), unnumbered(split))
+    found = run_estimate(
+        output(), question, split, out / "estimate", out.parent / "pretrained", resume, limit
+    )
+    left = None if limit is None else f"{max(limit - (time.monotonic() - start), 0):.1f}s"
+    estimated = replace(source, num_novel=found["num_novel"], estimated=question.config.algorithm)
+    return estimated, settings, left
 
 
 def run_chain(

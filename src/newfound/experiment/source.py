@@ -1,6 +1,6 @@
 """Where a run's images come from, in a form that its config.json can hold."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ class Source:
     strict: bool = False
     arrays: str | None = None
     """The fingerprint of a data set that was made in Python and cannot be loaded again from here."""
+    estimated: str | None = None
+    """The algorithm that num_novel comes from, where nobody gave it."""
 
     @property
     def name(self) -> str:
@@ -46,12 +48,15 @@ class Source:
             )
         if self.benchmark:
             foreign = [key for key in OWN_ONLY if getattr(self, key) is not None]
-            if foreign:
+            if foreign and not (self.estimated and foreign == ["num_novel"]):
                 raise UsageError(
                     f"--data NAME must come without the options of own images; got {_options(foreign)} too; "
                     "a benchmark knows its own classes and sizes"
                 )
-            return load_benchmark(self.benchmark, Path(self.data_dir) if self.data_dir else None, self.subset)
+            found = load_benchmark(
+                self.benchmark, Path(self.data_dir) if self.data_dir else None, self.subset
+            )
+            return found if self.num_novel is None else _looking_for(self.num_novel, found)
         if not (self.labelled and self.unlabelled and self.num_novel is not None):
             raise UsageError(
                 "a run needs images: --data NAME, or --labelled, --unlabelled and --num-novel together; "
@@ -66,6 +71,12 @@ class Source:
     def as_dict(self) -> dict[str, Any]:
         """Only what was given."""
         return {key: value for key, value in asdict(self).items() if value not in (None, False)}
+
+
+def _looking_for(num_novel: int, dataset: Dataset) -> Dataset:
+    """The benchmark with another number of classes to be found than there are."""
+    split = replace(dataset.split, task=replace(dataset.split.task, num_novel=num_novel))
+    return replace(dataset, split=split, note=f"{dataset.note}; as estimated, {num_novel} are looked for")
 
 
 def _options(keys: list[str]) -> str:

@@ -1,0 +1,70 @@
+"""The verb that says how many novel classes there are."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from newfound.cli.estimating import run_estimate
+from newfound.cli.output import output
+from newfound.cli.stopping import duration
+from newfound.cli.train import (
+    Data,
+    DataDir,
+    Labelled,
+    Resume,
+    Settings,
+    Size,
+    StopAfter,
+    Strict,
+    Subset,
+    Unlabelled,
+)
+from newfound.core.config import parse_overrides
+from newfound.estimate.config import PREFIX, EstimateConfig
+from newfound.experiment import Source
+from newfound.experiment.question import USUAL, Question, load_unnumbered
+
+SETTINGS = "Its own settings: " + "; ".join(
+    f"{PREFIX}{each.name}={each.default} ({each.metadata['meaning']})" for each in fields(EstimateConfig)
+)
+
+
+def estimate(
+    method: Annotated[
+        str, typer.Argument(help="The method whose pretraining the features come from.")
+    ] = USUAL,
+    settings: Settings = None,
+    *,
+    data: Data = None,
+    data_dir: DataDir = None,
+    subset: Subset = None,
+    labelled: Labelled = None,
+    unlabelled: Unlabelled = None,
+    size: Size = None,
+    strict: Strict = False,
+    algorithm: Annotated[
+        Literal["dtc", "gcd"] | None, typer.Option(help="DTC's algorithm, the default, or GCD's.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder; by default runs/DATA-estimate.")] = None,
+    resume: Resume = False,
+    stop_after: StopAfter = None,
+) -> None:
+    """Estimate how many novel classes there are: a curve, a number and its range."""
+    limit = None if stop_after is None else duration(stop_after)
+    source = Source(data, data_dir, subset, labelled, unlabelled, None, size, strict)
+    if "=" in method:  # a setting, and no method before it
+        method, settings = USUAL, [method, *(settings or [])]
+    overrides = parse_overrides(settings or [])
+    if algorithm is not None:
+        overrides[f"{PREFIX}algorithm"] = algorithm
+    question = Question.of(source, method, overrides)
+    dataset, console = load_unnumbered(source), output()
+    console.print(dataset.note)
+    for line in dataset.skipped:
+        console.print(f"left out: {line}")
+    if data is not None:
+        console.print("the number of novel classes of a benchmark is known; the estimate does not look at it")
+    where = out or Path("runs") / f"{source.name}-estimate"
+    run_estimate(console, question, dataset.split, where, where.parent / "pretrained", resume, limit)

@@ -1,0 +1,105 @@
+"""An estimate as the command line makes it: shown as it happens, drawn, told in words."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from newfound.cli.progress import EpochProgress
+from newfound.cli.stopping import Stopping
+from newfound.data.images import Split
+from newfound.engine.trainer import EpochRecord
+from newfound.estimate.trial import Trial
+from newfound.experiment import Stopped
+from newfound.experiment.estimation import estimate
+from newfound.experiment.question import Question
+from newfound.report.estimate_figure import draw_estimate, verdict
+
+ROWS, NEAR = 10, 2
+"""Trials in the table: some at even steps, those near the one that decides, and the best."""
+
+
+class TrialProgress(EpochProgress):
+    """Shows the epochs of the network, then the trials."""
+
+    def trial(self, trial: Trial, done: int, of: int, seconds: float) -> None:
+        silhouette = "" if trial.silhouette is None else f", silhouette {trial.silhouette:.3f}"
+        detail = f"{trial.extra} extra clusters: accuracy {trial.accuracy:.1%}{silhouette}"
+        record = EpochRecord("trial", done - 1, of, 0.0, {}, [], seconds, 0.0)
+        if self.console.is_terminal:
+            self._advance(record, detail)
+        else:
+            self._print(record, detail)
+
+
+def run_estimate(
+    console: Console,
+    question: Question,
+    split: Split,
+    out: Path,
+    cache: Path,
+    resume: bool,
+    limit: float | None,
+) -> dict[str, Any]:
+    """Make an estimate, resumably, draw its curve, and print what it says."""
+    progress = TrialProgress(console)
+    with progress, Stopping(limit, progress.say) as stopping:
+        try:
+            found = estimate(
+                question,
+                split,
+                out,
+                cache,
+                resume=resume,
+                watch=progress,
+                watch_trial=progress.trial,
+                say=progress.say,
+                should_stop=stopping,
+            )
+        except Stopped:
+            progress.say(
+                f"stopped; the trials so far are in {out}; repeat the same call with --resume to go on"
+            )
+            raise typer.Exit(1 if stopping.interrupted else 0) from None
+    draw_estimate(found, out / "estimate.png")
+    console.print(curve_table(found))
+    console.print(f"estimate: {verdict(found)}")
+    for warning in found["warnings"]:
+        console.print(f"warning: {warning}")
+    console.print(f"written: {out}/estimate.json, {out}/estimate.png")
+    return found
+
+
+def curve_table(found: Mapping[str, Any]) -> Table:
+    """Some of the trials, the deciding ones marked."""
+    curve, marks = found["curve"], _marks(found)
+    hidden = found["num_hidden"]
+    table = Table(
+        *("extra clusters", f"accuracy on {'hidden' if hidden else 'known'} classes"),
+        *(("silhouette",) if hidden else ()),
+        *("novel classes", ""),
+        title="clusters beyond the classes that are clustered with the pile",
+        box=box.SIMPLE_HEAD,
+    )
+    every = -(-len(curve) // ROWS)
+    for place, point in enumerate(curve):
+        near = abs(point["extra"] - found["extra"]) <= NEAR
+        if place % every == 0 or near or point["extra"] in marks:
+            silhouette = (f"{point['silhouette']:.3f}",) if hidden else ()
+            mark = ", ".join(marks.get(point["extra"], ()))
+            cells = (f"{point['accuracy']:.1%}", *silhouette, str(point["num_novel"]), mark)
+            table.add_row(str(point["extra"]), *cells)
+    return table
+
+
+def _marks(found: Mapping[str, Any]) -> dict[int, list[str]]:
+    """Trials by their extra clusters → why they count."""
+    marks: dict[int, list[str]] = {}
+    for criterion, extra in found["preferred"].items():
+        marks.setdefault(extra, []).append(f"best {criterion}")
+    marks.setdefault(found["extra"], []).append("decides")
+    return marks

@@ -1,0 +1,89 @@
+"""DTC's estimate: how many clusters suit classes that the network has never seen (Han et al., ICCV 2019).
+
+    m* = ceil((argmax a(m) + argmax v(m)) / 2),  a: accuracy on validation classes, v: silhouette
+
+Probe classes are known classes hidden from the network. A semi-supervised k-means clusters their images and
+the unlabelled ones into m clusters more than there are probe classes; it is given the clusters of some probe
+classes, the anchors, and the others validate it. In the end those clusters at m* count that hold enough
+unlabelled images.
+
+Deviation: the network is in evaluation mode; an empty cluster keeps its centre; the seeds for m are the first
+of those for m + 1; at least two classes validate, since a single one is always best kept together by the
+fewest clusters.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+
+from newfound.core.errors import DataError, UsageError
+from newfound.estimate.config import EstimateConfig
+from newfound.estimate.kmeans import KMeans
+from newfound.estimate.silhouette import silhouette
+from newfound.estimate.trial import Estimate, Features, Trial, best_of, most_extra
+from newfound.metrics.clustering import hungarian_accuracy
+
+FEWEST_SHOWN, FEWEST_HIDDEN, FEWEST_VALIDATING = 2, 3, 2
+
+
+def num_probes(num_known: int, config: EstimateConfig) -> int:
+    """How many of the known classes are hidden from the network."""
+    most = num_known - FEWEST_SHOWN
+    if most < FEWEST_HIDDEN:
+        raise DataError(
+            f"DTC's estimate must hide {FEWEST_HIDDEN} of at least {FEWEST_SHOWN + FEWEST_HIDDEN} known "
+            f"classes; got {num_known}; label images of more classes, or give the number of novel ones"
+        )
+    wanted = config.probe_classes or max(math.ceil(num_known / 8), min(4, (num_known + 1) // 2))
+    if not FEWEST_HIDDEN <= wanted <= most:
+        raise UsageError(
+            f"estimate.probe_classes must be from {FEWEST_HIDDEN} to {most} of {num_known} known classes; "
+            f"got {wanted}; leave it out"
+        )
+    return wanted
+
+
+def dtc_trials(
+    features: Features, config: EstimateConfig, random: torch.Generator, done: Mapping[int, Trial]
+) -> Iterator[Trial]:
+    """The sweep over m; labelled are the images of probe classes; what is `done` is not made again."""
+    p, most = int(features.classes.max()) + 1, most_extra(len(features.pile), config)
+    order = torch.randperm(p, generator=random, device=random.device)
+    classes = order[features.classes]
+    num_anchors = min(max(round(config.anchor_share * p), 1), p - FEWEST_VALIDATING)
+    given, free = classes < num_anchors, classes >= num_anchors
+    validation = classes[free] - num_anchors
+    kmeans = KMeans(
+        torch.cat([features.labelled[free], features.pile]),
+        p + most,
+        random,
+        restarts=config.restarts,
+        iterations=config.iterations,
+        anchors=(features.labelled[given], classes[given]),
+    )
+    for m in range(most + 1):
+        yield done[m] if m in done else _trial(kmeans, p, m, validation, config.theta)
+
+
+def _trial(kmeans: KMeans, p: int, m: int, validation: torch.Tensor, theta: float) -> Trial:
+    clusters = kmeans(p + m).labels
+    sizes = clusters[len(validation) :].bincount()
+    return Trial(
+        extra=m,
+        accuracy=hungarian_accuracy(clusters[: len(validation)], validation),
+        silhouette=silhouette(kmeans.points, clusters, p + m),
+        num_novel=int((sizes > theta * sizes.max()).sum()),
+    )
+
+
+def dtc_estimate(trials: Sequence[Trial]) -> Estimate:
+    """What the whole sweep says: the criteria meet half way; the range is what each says alone."""
+    at = {trial.extra: trial for trial in trials}
+    preferred = {
+        "accuracy": best_of({m: trial.accuracy for m, trial in at.items()}),
+        "silhouette": best_of({m: trial.silhouette or 0.0 for m, trial in at.items()}),
+    }
+    m = math.ceil(sum(preferred.values()) / 2)
+    says = [at[each].num_novel for each in (m, *preferred.values())]
+    return Estimate(says[0], min(says), max(says), m, preferred)

@@ -1,0 +1,69 @@
+"""GCD's estimate: with how many clusters do the labelled images come out best (Vaze et al., CVPR 2022).
+
+    K* = argmax over K of the Hungarian accuracy on labelled images, k-means on all images;  C_u = K* - C_l
+
+Features are of length 1, no cluster is given, and no class is hidden from the network.
+
+Deviation: accuracy is a noisy step function of K, on which Brent's method may stop at the first bump; here an
+even grid is refined around its best point, by half the step each time. At least one class is novel. Where
+novel classes merge or fall apart and the labelled do not notice, accuracy is flat: there the middle counts.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from newfound.estimate.config import EstimateConfig
+from newfound.estimate.kmeans import KMeans
+from newfound.estimate.trial import Estimate, Features, Trial, best_of, most_extra
+from newfound.metrics.clustering import hungarian_accuracy
+
+GRID = 8
+"""Steps of the first grid."""
+
+
+def gcd_most_trials(most: int) -> int:
+    """The grid, then two for each time the step is halved."""
+    step = max(most // GRID, 1)
+    return len(_grid(most, step)) + 2 * (step.bit_length() - 1)
+
+
+def _grid(most: int, step: int) -> list[int]:
+    return [*range(1, most, step), most]
+
+
+def gcd_trials(
+    features: Features, config: EstimateConfig, random: torch.Generator, done: Mapping[int, Trial]
+) -> Iterator[Trial]:
+    """The search over K; what is `done` is not made again."""
+    C_l, most = int(features.classes.max()) + 1, most_extra(len(features.pile), config)
+    points = F.normalize(torch.cat([features.labelled, features.pile]))
+    kmeans = KMeans(points, C_l + most, random, restarts=config.restarts, iterations=config.iterations)
+    found: dict[int, float] = {}
+    step = max(most // GRID, 1)
+    wanted = _grid(most, step)
+    while wanted:
+        for extra in wanted:
+            trial = done[extra] if extra in done else _trial(kmeans, features.classes, C_l, extra)
+            found[extra] = trial.accuracy
+            yield trial
+        best, wanted = best_of(found), []
+        while step > 1 and not wanted:
+            step //= 2
+            wanted = [each for each in (best - step, best + step) if 1 <= each <= most and each not in found]
+
+
+def _trial(kmeans: KMeans, classes: Tensor, C_l: int, extra: int) -> Trial:
+    clusters = kmeans(C_l + extra).labels
+    return Trial(extra, hungarian_accuracy(clusters[: len(classes)], classes), None, extra)
+
+
+def gcd_estimate(trials: Sequence[Trial]) -> Estimate:
+    """What the search says: the middle of the trials that are as good as the best, which are the range."""
+    top = max(trial.accuracy for trial in trials)
+    equal = [trial.extra for trial in trials if trial.accuracy == top]
+    middle = math.ceil((min(equal) + max(equal)) / 2)
+    return Estimate(middle, min(equal), max(equal), middle, {"accuracy": middle})

@@ -1,0 +1,154 @@
+"""k-means in which some samples, the anchors, never leave their clusters; restarts side by side.
+
+    minimise  sum_i min_c || x_i - mu_c ||²  +  sum_j || a_j - mu_(y_j) ||²   over the centres mu
+
+An anchor counts only through its class's sum, so it never enters the products with the centres; and a centre
+whose cluster neither gained nor lost a sample has not moved, so its distances still hold.
+
+Shapes: n points x, anchors a of A classes y, D features, k clusters, the anchors' first, R restarts.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from newfound.estimate.seeding import greedy_seeds
+
+MOST_DISTANCES = 2**28
+"""Distances held at once, 1 GiB; more restarts than fit take turns."""
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """What k-means needs of the samples whose clusters are fixed."""
+
+    sums: Tensor
+    """(A, D)"""
+    counts: Tensor
+    """(A,)"""
+    squares: Tensor
+    """() the sum of all squared norms."""
+
+    @classmethod
+    def of(cls, samples: Tensor, classes: Tensor, number: int) -> "Anchors":
+        """Samples (a, D) of classes (a,) → the sums of `number` classes."""
+        members = (classes[:, None] == torch.arange(number, device=classes.device)).to(samples)
+        return cls(members.T @ samples, members.sum(0), samples.double().square().sum())
+
+    @property
+    def means(self) -> Tensor:
+        return self.sums / self.counts[:, None]
+
+    def among(self, k: int) -> tuple[Tensor, Tensor]:
+        """Sums (k, D) and counts (k,), zero for the clusters that are no anchors'."""
+        free = k - len(self.counts)
+        return F.pad(self.sums, (0, 0, 0, free)), F.pad(self.counts, (0, free))
+
+    def inertia(self, centres: Tensor) -> Tensor:
+        """Squared distances to the anchors' own centres, summed: (R, k, D) → (R,)."""
+        own = centres[:, : len(self.sums)].double()
+        crossed = (own * self.sums).sum((1, 2))
+        return self.squares - 2 * crossed + (own.square().sum(2) * self.counts).sum(1)
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """One clustering."""
+
+    labels: Tensor
+    """(n,) the cluster of each point."""
+    centres: Tensor
+    """(k, D)"""
+    inertia: float
+
+
+class KMeans:
+    """k-means for any number of clusters up to `most`, whose seeds are the beginning of one sequence."""
+
+    def __init__(
+        self,
+        points: Tensor,
+        most: int,
+        random: torch.Generator,
+        *,
+        restarts: int = 10,
+        iterations: int = 100,
+        anchors: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        """Points (n, D); anchors are samples (a, D) and their classes (a,), of which each has a sample."""
+        # Distances are differences of products, which lose least when the points lie around zero.
+        self.shift = points.mean(0)
+        self.points, self.iterations = points - self.shift, iterations
+        samples, classes = anchors or (points[:0], torch.zeros(0, dtype=torch.int64, device=points.device))
+        number = int(classes.max()) + 1 if len(classes) else 0
+        self.anchors = Anchors.of(samples - self.shift, classes, number)
+        self.seeds = greedy_seeds(self.points, self.anchors.means, most - number, restarts, random)
+
+    def __call__(self, k: int) -> Clusters:
+        """The tightest of the restarts with k clusters."""
+        means = self.anchors.means
+        group = max(MOST_DISTANCES // (len(self.points) * k), 1)
+        best: Clusters | None = None
+        for rows in torch.split(self.seeds[:, : k - len(means)], group):
+            start = torch.cat([means.expand(len(rows), -1, -1), self.points[rows]], 1)
+            labels, centres, inertia = lloyd(self.points, start, self.anchors, self.iterations)
+            tightest = int(inertia.argmin())
+            found = Clusters(labels[tightest], centres[tightest] + self.shift, float(inertia[tightest]))
+            if best is None or found.inertia < best.inertia:
+                best = found
+        assert best is not None
+        return best
+
+
+def lloyd(points: Tensor, start: Tensor, anchors: Anchors, iterations: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(n, D), centres (R, k, D) → clusters (R, n), centres (R, k, D), inertia (R,).
+
+    Stops when no point changes its cluster. An empty cluster keeps its centre.
+    """
+    R, k, D = start.shape
+    centres = start.flatten(0, 1).clone()
+    scores = _scores(points, centres)
+    fixed_sums, fixed_counts = anchors.among(k)
+    before, stale = None, torch.arange(R * k, device=points.device)
+    for _ in range(iterations):
+        labels = _nearest(scores, R)[0]
+        if before is not None:
+            moved = labels != before
+            stale = torch.unique(torch.cat([before[moved], labels[moved]]))
+            if not len(stale):
+                break
+        sums, counts = _sums(points, labels, stale, R * k)
+        sums, counts = sums + fixed_sums[stale % k], counts + fixed_counts[stale % k]
+        filled = (counts > 0)[:, None]
+        centres[stale] = torch.where(filled, sums / counts.clamp(min=1)[:, None], centres[stale])
+        scores[stale] = _scores(points, centres[stale])
+        before = labels
+    labels, least = _nearest(scores, R)
+    found = centres.view(R, k, D)
+    inertia = least.double().sum(1) + points.double().square().sum() + anchors.inertia(found)
+    return labels - k * torch.arange(R, device=points.device)[:, None], found, inertia
+
+
+def _scores(points: Tensor, centres: Tensor) -> Tensor:
+    """Squared distances less the squared norms of the points: (n, D), (q, D) → (q, n)."""
+    return torch.addmm(centres.square().sum(1, keepdim=True), centres, points.T, alpha=-2)
+
+
+def _nearest(scores: Tensor, R: int) -> tuple[Tensor, Tensor]:
+    """(R k, n) → the best cluster of each point, counted over all restarts, and its score: (R, n) both."""
+    k = len(scores) // R
+    least, labels = scores.view(R, k, -1).min(1)
+    return labels + k * torch.arange(R, device=scores.device)[:, None], least
+
+
+def _sums(points: Tensor, labels: Tensor, wanted: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Of the points in the `wanted` clusters, ascending: (n, D), (R, n), (q,) → sums (q, D), counts (q,)."""
+    ids, order = labels.flatten().sort(stable=True)
+    is_wanted = torch.zeros(number, dtype=torch.bool, device=points.device).index_fill_(0, wanted, True)
+    rows = (order % len(points))[is_wanted[ids]]
+    counts = ids.bincount(minlength=number)[wanted]
+    # Rows of a bag are added one after the other, so the same clusters give the same bits, on a GPU too.
+    sums = F.embedding_bag(rows, points, counts.cumsum(0) - counts, mode="sum")
+    return sums, counts

@@ -1,0 +1,39 @@
+"""How well clusters lie apart, without a label (Rousseeuw, 1987).
+
+    s_i = (b_i - a_i) / max(a_i, b_i)
+
+where a_i is the mean distance to the other points of i's cluster and b_i the least mean distance to another
+cluster. Shapes: n points, D features, k clusters.
+"""
+
+import torch
+from torch import Tensor
+
+MOST_DISTANCES = 2**25
+"""Distances held at once, 128 MiB."""
+
+
+def silhouette(points: Tensor, clusters: Tensor, k: int) -> float:
+    """The mean of s over all points: (n, D), (n,) → [-1, 1]; 0 where there are not two clusters.
+
+    Exact: every distance is looked at, in slices of rows. A point alone in its cluster has s = 0.
+    """
+    members = (clusters[:, None] == torch.arange(k, device=clusters.device)).to(points)
+    sizes = members.sum(0)
+    if int((sizes > 0).sum()) < 2:
+        return 0.0
+    total = torch.zeros((), dtype=torch.float64, device=points.device)
+    every, slice_ = torch.arange(len(points), device=points.device), max(MOST_DISTANCES // len(points), 1)
+    for rows in torch.split(every, slice_):
+        distances = torch.cdist(points[rows], points).scatter_(1, rows[:, None], 0.0)
+        total += _scores(distances @ members, clusters[rows][:, None], sizes).double().sum()
+    return float(total) / len(points)
+
+
+def _scores(sums: Tensor, own: Tensor, sizes: Tensor) -> Tensor:
+    """Sums of distances to each cluster (m, k), own clusters (m, 1), sizes (k,) → s (m, 1)."""
+    peers = sizes[own] - 1
+    a = sums.gather(1, own) / peers.clamp(min=1)
+    b = (sums / sizes).masked_fill(sizes == 0, torch.inf).scatter(1, own, torch.inf).amin(1, keepdim=True)
+    apart = torch.maximum(a, b)
+    return torch.where((peers > 0) & (apart > 0), (b - a) / apart, 0.0)

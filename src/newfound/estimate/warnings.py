@@ -1,0 +1,27 @@
+"""When an estimate should not be trusted."""
+
+from newfound.estimate.config import PREFIX, EstimateConfig
+from newfound.estimate.trial import Estimate
+
+FEW = 10
+"""With fewer known classes than this an estimate is no more than a hint."""
+
+
+def warnings_for(found: Estimate, num_known: int, num_hidden: int, config: EstimateConfig) -> list[str]:
+    """Too little to learn from, or a best number of clusters at an end of what was tried."""
+    warnings = []
+    if num_known < FEW:
+        learnt = f", of which the network learnt {num_known - num_hidden}" if num_hidden else ""
+        warnings.append(
+            f"{num_known} known classes are few for an estimate{learnt}; take the number as a hint"
+        )
+    if found.extra == (0 if num_hidden else 1):
+        warnings.append(
+            "the fewest clusters are best, as they are where features do not tell classes apart; "
+            "there may be more novel classes"
+        )
+    if max(found.preferred.values()) == config.max_novel:
+        warnings.append(
+            f"the most clusters are among the best; there may be more novel classes: raise {PREFIX}max_novel"
+        )
+    return warnings

@@ -1,0 +1,162 @@
+"""k-means against its definition as loops, against scikit-learn, and what must not change it."""
+
+import numpy as np
+import pytest
+import sklearn.cluster
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor
+
+from newfound.estimate import kmeans
+from newfound.estimate.kmeans import Anchors, KMeans, lloyd
+
+Array = NDArray[np.float64]
+
+
+def random(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=random(seed))
+
+
+def groups(
+    classes: int, each: int, dim: int = 4, apart: float = 10.0, seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Points (n, D) around the means of their classes (n,)."""
+    labels = torch.arange(classes).repeat_interleave(each)
+    return apart * normal(classes, dim, seed=seed)[labels] + normal(
+        classes * each, dim, seed=seed + 1
+    ), labels
+
+
+def loops(
+    points: Array, centres: Array, anchors: Array, classes: list[int], iterations: int
+) -> tuple[list[int], Array, float]:
+    """One restart, sample by sample."""
+    centres, labels = centres.copy(), [-1] * len(points)
+    for _ in range(iterations):
+        found = [min(range(len(centres)), key=lambda c: ((x - centres[c]) ** 2).sum()) for x in points]
+        if found == labels:
+            break
+        labels = found
+        for c in range(len(centres)):
+            members = [x for x, label in zip(points, labels, strict=True) if label == c]
+            members += [x for x, label in zip(anchors, classes, strict=True) if label == c]
+            if members:
+                centres[c] = sum(members) / len(members)
+    labels = [min(range(len(centres)), key=lambda c: ((x - centres[c]) ** 2).sum()) for x in points]
+    inertia = sum(((x - centres[c]) ** 2).sum() for x, c in zip(points, labels, strict=True))
+    inertia += sum(((x - centres[c]) ** 2).sum() for x, c in zip(anchors, classes, strict=True))
+    return labels, centres, float(inertia)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(1, 14),
+    num_anchors=st.integers(0, 3),
+    free=st.integers(1, 4),
+    restarts=st.integers(1, 3),
+    iterations=st.sampled_from([1, 2, 30]),
+    seed=st.integers(0, 99),
+)
+def test_every_restart_is_the_definition(
+    n: int, num_anchors: int, free: int, restarts: int, iterations: int, seed: int
+) -> None:
+    points, k = normal(n, 3, seed=seed), num_anchors + free
+    classes = torch.arange(2 * num_anchors) % max(num_anchors, 1)
+    samples, start = normal(len(classes), 3, seed=seed + 1), normal(restarts, k, 3, seed=seed + 2)
+    found = lloyd(points, start, Anchors.of(samples, classes, num_anchors), iterations)
+    for labels, centres, inertia, begin in zip(*found, start, strict=True):
+        wanted = loops(points.numpy(), begin.numpy(), samples.numpy(), classes.tolist(), iterations)
+        assert labels.tolist() == wanted[0]
+        np.testing.assert_allclose(centres, wanted[1], atol=1e-9)
+        assert inertia.item() == pytest.approx(wanted[2], abs=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_without_anchors_it_is_as_tight_as_scikit_learns(k: int) -> None:
+    points, _ = groups(6, 30, apart=2.0)
+    ours = KMeans(points.float(), k, random())(k)
+    theirs = sklearn.cluster.KMeans(k, n_init=10, random_state=0).fit(points.numpy())
+    assert ours.inertia <= 1.01 * theirs.inertia_
+    true = (points - ours.centres[ours.labels]).square().sum()
+    assert ours.inertia == pytest.approx(float(true), rel=1e-5)
+
+
+def test_groups_that_lie_apart_are_found_and_given_ones_keep_their_place() -> None:
+    points, labels = groups(6, 12)
+    anchors = labels < 2
+    model = KMeans(points[~anchors], 6, random(), anchors=(points[anchors], labels[anchors]))
+    found = model(6)
+    assert not (found.labels < 2).any()
+    assert len({(a, b) for a, b in zip(found.labels.tolist(), labels[~anchors].tolist(), strict=True)}) == 4
+    torch.testing.assert_close(found.centres[0], points[labels == 0].mean(0))
+
+
+def test_an_anchor_stays_where_it_was_put_even_if_another_centre_is_nearer() -> None:
+    points = torch.tensor([[0.0], [1.0], [10.0], [11.0]])
+    anchors = torch.tensor([[0.0], [10.5]])
+    found = KMeans(points, 2, random(), anchors=(anchors, torch.zeros(2, dtype=torch.int64)))(2)
+    assert found.labels[0] == found.labels[1] != found.labels[2] == found.labels[3]
+    own, other = ((0, 1), (2, 3)) if found.labels[0] == 0 else ((2, 3), (0, 1))
+    torch.testing.assert_close(found.centres[0], torch.cat([points[list(own)], anchors]).mean(0))
+    torch.testing.assert_close(found.centres[1], points[list(other)].mean(0))
+
+
+def test_empty_clusters_keep_their_centre() -> None:
+    points = torch.tensor([[0.0, 0.0]]).repeat(5, 1)
+    found = KMeans(points, 4, random())(4)
+    assert torch.isfinite(found.centres).all()
+    assert found.inertia == pytest.approx(0)
+    start = torch.tensor([[[0.0, 0.0], [50.0, 50.0]]])
+    _, centres, _ = lloyd(points, start, Anchors.of(points[:0], torch.zeros(0).long(), 0), 5)
+    assert centres[0, 1].tolist() == [50.0, 50.0]
+
+
+@pytest.mark.parametrize("change", ["moved", "turned", "larger"])
+def test_clusters_do_not_depend_on_place_direction_or_scale(change: str) -> None:
+    points, labels = groups(5, 20, apart=1.5)
+    turn = torch.linalg.qr(normal(4, 4, seed=9))[0]
+    other = {"moved": points + 100, "turned": points @ turn, "larger": 7 * points}[change]
+    given = labels < 2
+    one, two = (
+        KMeans(each[~given], 8, random(), anchors=(each[given], labels[given])) for each in (points, other)
+    )
+    for k in (3, 5, 8):
+        assert torch.equal(one(k).labels, two(k).labels)
+        scale = 49 if change == "larger" else 1
+        assert two(k).inertia == pytest.approx(scale * one(k).inertia, rel=1e-9)
+
+
+def test_the_order_of_the_points_does_not_matter() -> None:
+    points, start = normal(40, 3), normal(2, 5, 3, seed=1)
+    none = Anchors.of(points[:0], torch.zeros(0).long(), 0)
+    order = torch.randperm(40, generator=random())
+    labels, centres, inertia = lloyd(points, start, none, 50)
+    shuffled = lloyd(points[order], start, none, 50)
+    assert torch.equal(labels[:, order], shuffled[0])
+    torch.testing.assert_close(centres, shuffled[1])
+    torch.testing.assert_close(inertia, shuffled[2])
+
+
+def test_more_restarts_are_never_worse_and_may_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = normal(60, 3)
+    at_once = KMeans(points, 7, random(), restarts=6)
+    best = at_once(7)
+    monkeypatch.setattr(kmeans, "MOST_DISTANCES", 2 * 60 * 7)
+    in_turns = at_once(7)
+    assert torch.equal(best.labels, in_turns.labels)
+    assert best.inertia == pytest.approx(in_turns.inertia)
+    starts = at_once.points[at_once.seeds]
+    assert best.inertia == pytest.approx(lloyd(at_once.points, starts, at_once.anchors, 100)[2].min().item())
+
+
+def test_the_same_seed_gives_the_same_bits() -> None:
+    points = normal(60, 3).float()
+    one, two = (KMeans(points, 9, random(4))(7) for _ in range(2))
+    assert torch.equal(one.labels, two.labels)
+    assert torch.equal(one.centres, two.centres)
