@@ -13,7 +13,7 @@ demo: $(VENV)/.installed
 	$(BIN)/newfound demo
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadfile
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .

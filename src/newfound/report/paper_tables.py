@@ -101,7 +101,7 @@ TABLES = (
         ),
     ),
     PaperTable(
-        "sKLD against MSE for the intra-class constraint, published track: task-aware ACC in %, training split",
+        "sKLD against MSE for the intra-class term, published track: task-aware ACC in %, training split",
         _columns(CIFAR, {"": ACC}),
         tuple(
             Line(label, *run, text)
