@@ -225,7 +225,7 @@ def test_the_default_folder() -> None:
 
 def tiny(method: str, benchmark: str, overrides: dict[str, object]) -> Recipe:
     wanted = dict(setting.split("=") for setting in TINY)
-    known = recipe_for(method, benchmark).flat()
+    known = recipe_for(method, benchmark, {"track": overrides["track"]}).flat()
     narrow = {key: value for key, value in wanted.items() if key in known}
     return recipe_for(method, benchmark, narrow | overrides | ({"epochs": 0} if method == "kmeans" else {}))
 

@@ -1,8 +1,8 @@
 """A run that was killed at any moment and resumed ends with the same bits as one that was not."""
 
+import multiprocessing
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -35,26 +35,36 @@ def finish(out: Path) -> Checkpoint:
     return Checkpoint.load(out / "checkpoint.safetensors")
 
 
+def started(out: Path) -> multiprocessing.process.BaseProcess:
+    """The same call in a process that starts with everything imported: most of a life is training then."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["newfound.cli.app", "sklearn.datasets", "torch._dynamo", "sympy"])
+    code = (
+        "import os, sys, torch; torch.set_num_threads(1); sys.stdout = sys.stderr = open(os.devnull, 'w'); "
+        f"sys.argv = {['newfound', *CALL[3:], '--out', str(out)]!r}; from newfound.cli import main; main()"
+    )
+    process = context.Process(target=exec, args=(code,))
+    process.start()
+    return process
+
+
 def test_sigkill_at_random_moments(tmp_path: Path) -> None:
     """Twenty kills, spread over one run's whole life; each time it is resumed and killed again."""
+    whole = finish(tmp_path / "whole" / "run")
+    started(tmp_path / "warm-up" / "run").join(300)
     start = time.monotonic()
-    whole = finish(tmp_path / "a" / "whole")
+    started(tmp_path / "timed" / "run").join(300)
     lifetime = time.monotonic() - start
     chance, out, kills = random.Random(0), tmp_path / "b" / "killed", 0
     while kills < KILLS:
-        process = subprocess.Popen(
-            [*CALL, "--out", str(out)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=ENVIRONMENT,
-        )
-        try:
-            process.wait(chance.uniform(0.3, 1.0) * lifetime)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+        process = started(out)
+        process.join(chance.uniform(0.1, 1.0) * lifetime)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
             kills += 1
             continue
+        assert process.exitcode == 0
         # It got to the end before the kill: begin a new one, pretraining included, and kill that.
         assert_equal(whole, Checkpoint.load(out / "checkpoint.safetensors"))
         out = tmp_path / f"b{kills}" / "killed"
