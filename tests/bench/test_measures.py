@@ -1,11 +1,14 @@
 """Arithmetic and memory, counted where they are known; never a time."""
 
+import pytest
 import torch
 from torch import nn
 
 from newfound.bench.clock import Laps, elapsed, milliseconds
 from newfound.bench.flops import count_flops, matrix_product_tflops, tflops
 from newfound.bench.memory import peak_bytes
+from newfound.bench.step import StepSpeed, largest_difference
+from newfound.engine.step import Mode
 
 CPU = torch.device("cpu")
 MIB = 2**20
@@ -72,3 +75,14 @@ def test_laps_name_their_parts() -> None:
         laps.lap("two")
     assert list(laps.milliseconds()) == ["one", "two"]
     assert [len(times) for times in laps.times.values()] == [3, 3]
+
+
+def test_the_largest_difference_is_relative_to_the_first_mode() -> None:
+    def way(*losses: float) -> StepSpeed:
+        return StepSpeed(
+            1.0, 1.0, 1.0, 1.0, 1.0, split_ms=None, compile_seconds=0.0, first_losses=list(losses)
+        )
+
+    assert largest_difference({"eager": way(2.0, 4.0)}) == 0
+    modes: dict[Mode, StepSpeed] = {"eager": way(2.0, 4.0), "compiled": way(2.1, 4.0), "graph": way(2.0, 3.6)}
+    assert largest_difference(modes) == pytest.approx(0.1)

@@ -12,10 +12,11 @@ from newfound.bench.kmeans import kmeans_comparison
 from newfound.bench.machine import Machine, measured_machine
 from newfound.bench.noise import noise_split
 from newfound.bench.setup import Setup
-from newfound.bench.step import release, step_flops, step_speed
+from newfound.bench.step import StepSpeed, largest_difference, release, step_flops, step_speed
 from newfound.bench.terms import term_comparison
 from newfound.core.config import Recipe
 from newfound.data.images import Split
+from newfound.engine.step import Mode
 from newfound.experiment.provenance import provenance
 
 Say = Callable[[str], None]
@@ -60,11 +61,16 @@ def _step(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
     recipe = setup.step_recipe
     split = _split(setup, recipe)
     flops = step_flops(recipe, split, machine)
-    modes = {}
+    modes: dict[Mode, StepSpeed] = {}
     for mode in setup.modes:
         say(f"step: {mode}" + ("" if mode == "eager" else ", which compiles for one to two minutes"))
-        modes[mode] = asdict(step_speed(recipe, split, machine, mode, flops))
-    return {"batch_size": recipe.train["discover"].batch_size, "flops": flops, "modes": modes}
+        modes[mode] = step_speed(recipe, split, machine, mode, flops)
+    return {
+        "batch_size": recipe.train["discover"].batch_size,
+        "flops": flops,
+        "largest_loss_difference": largest_difference(modes),
+        "modes": {mode: asdict(way) for mode, way in modes.items()},
+    }
 
 
 def _baseline(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:

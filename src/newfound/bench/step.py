@@ -1,7 +1,7 @@
 """Our training step in each of its modes: the same `Step` that a run calls."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, count, islice
 
@@ -32,6 +32,8 @@ class StepSpeed(Speed):
     split_ms: dict[str, float] | None
     """The parts, measured apart: each waits for the device, so they add up to more than `ms`."""
     compile_seconds: float
+    first_losses: list[float]
+    """Of the first steps, from the same weights and draws in every mode."""
 
 
 def ready_step(recipe: Recipe, split: Split, machine: Machine, mode: Mode) -> Step:
@@ -60,12 +62,27 @@ def step_speed(recipe: Recipe, split: Split, machine: Machine, mode: Mode, flops
     release(machine.device)
     step = ready_step(recipe, split, machine, mode)
     draws = _endless(step.loader)
-    for draw in islice(draws, 1 if mode == "eager" else WARM_UP_STEPS + 1):
-        step(draw)
+    first_losses = [_loss(step, draw) for draw in islice(draws, WARM_UP_STEPS + 1)]
     ms = milliseconds(lambda: step(next(draws)), machine.device, machine.scale.seconds)
     whole = speed(ms, step.loader.batch_size, flops, machine)
     parts = None if mode == "graph" else _parts(step, draws)
-    return StepSpeed(**vars(whole), split_ms=parts, compile_seconds=step.take_compile_seconds())
+    compiling = step.take_compile_seconds()
+    return StepSpeed(**vars(whole), split_ms=parts, compile_seconds=compiling, first_losses=first_losses)
+
+
+def _loss(step: Step, draw: Draw) -> float:
+    """Train on a draw and say what its loss was."""
+    step.reset(0)
+    step(draw)
+    return sum(value.mean().item() for value in step.sums.values())
+
+
+def largest_difference(modes: Mapping[Mode, StepSpeed]) -> float:
+    """How far the first losses of any mode are from those of the first mode, relatively."""
+    reference, *others = (way.first_losses for way in modes.values())
+    return max(
+        (abs(a - b) / abs(b) for way in others for a, b in zip(way, reference, strict=True)), default=0.0
+    )
 
 
 def _endless(loader: Loader) -> Iterator[Draw]:

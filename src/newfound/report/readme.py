@@ -68,6 +68,8 @@ def speed_section(results: Path) -> str:
     parts = []
     for path in sorted((results / "bench").glob("*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
+        if not {"step", "baseline"} <= record.keys():
+            continue
         ways = {f"ours, {mode}": way for mode, way in record["step"]["modes"].items()}
         ways["straightforward"] = slowest = record["baseline"]
         lines = [
