@@ -22,7 +22,7 @@ def test_uno_with_constraints() -> None:
     )
 
 
-@pytest.mark.parametrize("method", ["kmeans", "rs"])
+@pytest.mark.parametrize("method", ["kmeans", "rs", "openmix"])
 def test_methods_without_joint_logits_are_refused_before_anything_is_written(method: str) -> None:
     words = (f"constraints.beta must be 0 for {method}", "joint logits", "0.01 and 0.01", "leave them out")
     refused(2, ("discover", method, *DIGITS, "device=cpu", *ON, "--out", "out/run"), *words)

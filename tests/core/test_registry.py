@@ -59,3 +59,15 @@ def test_every_stage_of_a_method_exists_and_has_a_schedule(name: str) -> None:
     assert own == "discover"
     for stage in pretraining:
         assert not issubclass(stage_class(stage), Method)
+
+
+@pytest.mark.parametrize(
+    "benchmark", ["cifar10", "cifar100-20", "cifar100-50", "imagenet-30-a", "digits", "own"]
+)
+def test_the_matched_track_trains_all_methods_alike(benchmark: str) -> None:
+    recipes = [recipe_for(name, benchmark, {"track": "matched"}) for name in method_names()]
+    assert len({recipe.train["pretrain"] for recipe in recipes}) == 1
+    assert len({recipe.train["discover"] for recipe in recipes if recipe.train["discover"].epochs}) == 1
+    assert {recipe.run.encoder for recipe in recipes} == {"auto"}
+    assert all(recipe.flat().get("small_crops", 0) == 0 for recipe in recipes)
+    assert all(recipe.flat().get("rampup", 0) <= recipe.train["discover"].epochs for recipe in recipes)

@@ -92,9 +92,17 @@ def test_of_equal_values_the_largest_place_counts() -> None:
 
 
 def test_gcds_range_is_that_of_equal_trials() -> None:
-    made = [Trial(e, accuracy, None, e) for e, accuracy in ((1, 0.5), (3, 0.9), (5, 0.9), (8, 0.2))]
-    estimate = gcd_estimate(made)
-    assert (estimate.num_novel, estimate.low, estimate.high) == (4, 3, 5)
+    tried = ((1, 0.9), (2, 0.5), (3, 0.9), (4, 0.9), (6, 0.9), (8, 0.2))
+    estimate = gcd_estimate([Trial(extra, accuracy, None, extra) for extra, accuracy in tried])
+    assert (estimate.num_novel, estimate.low, estimate.high) == (4, 3, 6)
+
+
+def test_gcd_never_says_what_was_worse() -> None:
+    tried = ((3, 0.9), (4, 0.2), (5, 0.9))
+    assert gcd_estimate([Trial(extra, accuracy, None, extra) for extra, accuracy in tried]).num_novel in (
+        3,
+        5,
+    )
 
 
 def test_small_clusters_do_not_count() -> None:
@@ -130,11 +138,11 @@ def test_a_class_has_two_images_or_more() -> None:
 
 def test_warnings() -> None:
     good = dtc_estimate(sweep([0.1, 0.2, 0.9, 0.3], [0.1, 0.2, 0.4, 0.2]))
-    assert warnings_for(good, 80, 10, CONFIG) == []
-    (few,) = warnings_for(good, 5, 3, CONFIG)
+    assert warnings_for(good, 80, 10, 12) == []
+    (few,) = warnings_for(good, 5, 3, 12)
     assert "5 known classes are few" in few
     assert "learnt 2" in few
     low = dtc_estimate(sweep([0.9, 0.2], [0.4, 0.2]))
-    assert "fewest clusters" in warnings_for(low, 80, 10, CONFIG)[0]
+    assert "fewest clusters" in warnings_for(low, 80, 10, 12)[0]
     high = dtc_estimate(sweep([0.1] * 13, [0.1] * 13))
-    assert "raise estimate.max_novel" in warnings_for(high, 80, 10, CONFIG)[0]
+    assert "raise estimate.max_novel" in warnings_for(high, 80, 10, 12)[0]

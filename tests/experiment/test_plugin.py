@@ -87,7 +87,7 @@ def test_variations_of_methods_with_joint_logits(name: str, variation: str, digi
     assert torch.isfinite(total(losses))
 
 
-@pytest.mark.parametrize("name", ["kmeans", "rs"])
+@pytest.mark.parametrize("name", ["kmeans", "rs", "openmix"])
 @pytest.mark.parametrize("setting", list(ON))
 def test_methods_without_joint_logits_say_so(name: str, setting: str, digits: Dataset) -> None:
     words = f"must be 0 for {name}.*no joint logits.*got .*{ON[setting]}.*leave them out"

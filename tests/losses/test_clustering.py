@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from newfound.losses.clustering import kl_element_mean, log_student_t, sharpened
+from newfound.losses.clustering import kl_element_mean, log_student_t, target_distribution
 
 
 def assignments(z: Tensor, centres: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def test_targets_are_squares_over_the_size_of_the_cluster() -> None:
     torch.manual_seed(0)
     n, K = 6, 4
     q = torch.randn(n, K).softmax(-1)
-    p = sharpened(q)
+    p = target_distribution(q)
     for i in range(n):
         weights = [q[i, k].item() ** 2 / sum(q[j, k].item() for j in range(n)) for k in range(K)]
         assert p[i].tolist() == pytest.approx([weight / sum(weights) for weight in weights], rel=1e-5)

@@ -13,5 +13,5 @@ def test_ramp_is_a_sigmoid_that_ends_at_one(epoch: int, epochs: int) -> None:
     assert ramp.item() == pytest.approx(math.exp(-5 * (1 - min(epoch, epochs) / epochs) ** 2))
 
 
-def test_no_ramp_is_the_full_weight_from_the_second_epoch_on() -> None:
-    assert ramp_up(Clock(torch.tensor(1.0), 9), 0) == 1
+def test_no_ramp_is_the_full_weight_at_once() -> None:
+    assert ramp_up(Clock(torch.tensor(0.0), 9), 0) == 1

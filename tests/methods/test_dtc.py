@@ -14,7 +14,7 @@ from newfound.core.learner import NoSettings
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import recipe_for
 from newfound.data.benchmarks import load_benchmark
-from newfound.losses.clustering import sharpened
+from newfound.losses.clustering import target_distribution
 from newfound.methods.dtc import DTC
 from newfound.nn.small import SmallEncoder
 from newfound.stages.centres import Centres
@@ -32,7 +32,7 @@ class Pile:
         torch.manual_seed(2)
         self.labels, self.images = torch.zeros(0), torch.rand(n, 3, 8, 8)
 
-    def labelled(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+    def labelled(self, function: Callable[[Tensor], Tensor], rows: Tensor | None = None) -> Tensor:
         raise AssertionError("DTC is trained without labels")
 
     @torch.no_grad()
@@ -43,7 +43,7 @@ class Pile:
 def dtc(**settings: Any) -> DTC:
     torch.manual_seed(0)
     method = DTC(SmallEncoder(), TASK, DTC.Config(**settings))
-    method.targets.copy_(sharpened(torch.randn(n, K).softmax(-1)))
+    method.targets.copy_(target_distribution(torch.randn(n, K).softmax(-1)))
     return method.eval()
 
 
@@ -113,7 +113,7 @@ def test_te_remembers_each_images_past_corrected_for_its_beginning() -> None:
 
 def test_targets_are_refreshed_after_the_first_epoch_and_every_few() -> None:
     method, pile = dtc(refresh=5), Pile()
-    fresh = sharpened(torch.tensor(assigned(method, pile.images)))
+    fresh = target_distribution(torch.tensor(assigned(method, pile.images)))
     for epoch in range(12):
         method.targets.zero_()
         method.after_epoch(pile, at(epoch))
@@ -133,7 +133,7 @@ def test_tep_takes_its_targets_from_the_past_of_every_epoch() -> None:
             method.clusters.centres.add_(1)
         Z = 0.6 * Z + 0.4 * torch.tensor(assigned(method, pile.images))
         method.after_epoch(pile, at(epoch))
-    torch.testing.assert_close(method.targets, sharpened(Z / (1 - 0.6**3)), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(method.targets, target_distribution(Z / (1 - 0.6**3)), rtol=1e-4, atol=1e-5)
 
 
 def test_it_goes_on_from_the_warm_up_and_keeps_the_first_classifier() -> None:

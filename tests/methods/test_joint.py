@@ -89,9 +89,9 @@ class Images:
     def __init__(self, images: Tensor, labels: Tensor) -> None:
         self.images, self.labels = images, labels
 
-    def labelled(self, function: Any) -> Tensor:
+    def labelled(self, function: Any, rows: Tensor | None = None) -> Tensor:
         with torch.no_grad():
-            found: Tensor = function(self.images)
+            found: Tensor = function(self.images if rows is None else self.images[rows])
         return found
 
     def unlabelled(self, function: Any) -> Tensor:

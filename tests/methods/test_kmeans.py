@@ -46,7 +46,7 @@ class FakeBank:
         self.labels = torch.arange(12) % 2
         self.novel = torch.arange(30) % 3 + 2
 
-    def labelled(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+    def labelled(self, function: Callable[[Tensor], Tensor], rows: Tensor | None = None) -> Tensor:
         return function(coloured(self.labels)).detach()
 
     def unlabelled(self, function: Callable[[Tensor], Tensor]) -> Tensor:

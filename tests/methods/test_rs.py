@@ -127,3 +127,11 @@ IMAGENET = {
 def test_published_values(name: str, benchmark: str, published: dict[str, Any]) -> None:
     flat = recipe_for(name, benchmark).flat()
     assert {key: flat[key] for key in published} == published
+
+
+def test_rs_plus_takes_its_own_weights_as_they_are() -> None:
+    first, second = rs(incremental=True), rs(incremental=True)
+    with torch.no_grad():
+        first.h.bias.fill_(0.5)
+    second.adopt(first.state_dict())
+    assert torch.equal(second.h.bias, first.h.bias)

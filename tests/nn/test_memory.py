@@ -1,9 +1,11 @@
 """The memory against a Python deque."""
 
+import shutil
 from collections import deque
 
 import pytest
 import torch
+from torch import Tensor
 
 from newfound.nn.memory import Memory
 
@@ -28,3 +30,22 @@ def test_a_saved_memory_goes_on_where_it_was() -> None:
         memory.put(torch.full((2, 2, 3), 2.0))
     assert torch.equal(first.rows, second.rows)
     assert first.rows[0].eq(2).all()
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling needs a C++ compiler")
+def test_gradients_see_the_memory_as_it_was_also_where_it_is_compiled() -> None:
+    """A clone of the rows instead of `unit_rows` fails here: the compiler drops it."""
+    gradients = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        memory, q = Memory(4, 3), torch.randn(2, 3, requires_grad=True)
+
+        def loss(q: Tensor, memory: Memory = memory) -> Tensor:
+            remembered = memory.unit_rows
+            memory.put(q)
+            return (q @ remembered.mT).exp().sum()
+
+        (torch.compile(loss) if compiled else loss)(q).backward()  # type: ignore[no-untyped-call]
+        gradients.append(q.grad)
+    assert gradients[0] is not None
+    torch.testing.assert_close(*gradients)

@@ -23,14 +23,24 @@ RECORDS = [record("iic", 0.99), record("iic", 0.97, seconds=30.0), record("rs", 
 
 def test_a_row_has_means_over_seeds_and_what_the_paper_says() -> None:
     iic, rs = compare_records(RECORDS, "cifar10", "published").rows
-    assert iic == ["iic", "98.0 ± 1.4 (n = 2)", "99.1", "90.0 ± 0.0 (n = 2)", "96.6", "20.0", "333"]
-    assert rs == ["rs", "90.0 (n = 1)", "90.4", "90.0 (n = 1)", "", "10.0", "500"]
+    assert iic == [
+        "iic",
+        "published",
+        "98.0 ± 1.4 (n = 2)",
+        "99.1",
+        "90.0 ± 0.0 (n = 2)",
+        "96.6",
+        "20.0",
+        "333",
+    ]
+    assert rs == ["rs", "published", "90.0 (n = 1)", "90.4", "90.0 (n = 1)", "", "10.0", "500"]
 
 
 @pytest.mark.parametrize(("benchmark", "track"), [("digits", "published"), ("cifar10", "matched")])
 def test_the_paper_has_no_number_for_other_data_and_other_training(benchmark: str, track: str) -> None:
     comparison = compare_records(RECORDS, benchmark, track)
-    assert all(row[2] == row[4] == "" for row in comparison.rows)
+    assert all(row[3] == row[5] == "" for row in comparison.rows)
+    assert all(row[1] == track for row in comparison.rows)
     assert f"{benchmark}, {track} track" in comparison.title
 
 

@@ -10,7 +10,7 @@ from newfound.core.errors import UsageError
 from newfound.core.learner import NoSettings
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import stage_class
-from newfound.losses.clustering import log_student_t, sharpened
+from newfound.losses.clustering import log_student_t, target_distribution
 from newfound.nn.small import SmallEncoder
 from newfound.stages.centres import CENTRES, Centres, ClusterHead
 from newfound.stages.known import Known
@@ -27,7 +27,7 @@ class Clumps:
         self.features = 0.1 * torch.randn(12, SmallEncoder.dim)
         self.features[5:] += torch.randn(SmallEncoder.dim)
 
-    def labelled(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+    def labelled(self, function: Callable[[Tensor], Tensor], rows: Tensor | None = None) -> Tensor:
         raise AssertionError("no label is needed here")
 
     def unlabelled(self, function: Callable[[Tensor], Tensor]) -> Tensor:
@@ -63,7 +63,7 @@ def test_targets_tell_the_clumps_apart() -> None:
 
 def test_the_loss_is_the_divergence_from_each_images_own_target() -> None:
     learner = stage()
-    learner.targets.copy_(sharpened(torch.rand(12, 2).softmax(-1)))
+    learner.targets.copy_(target_distribution(torch.rand(12, 2).softmax(-1)))
     index = torch.tensor([7, 2, 11])
     images = Batch((torch.rand(1, 3, 3, 8, 8),), torch.zeros(0, dtype=torch.int64), index)
     clock = Clock(torch.zeros(()), 1)

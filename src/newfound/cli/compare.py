@@ -54,7 +54,7 @@ def compare(
                 records.append(_record(_folder(place, recipe), source, dataset, recipe, progress, stopping))
             except RunError as error:
                 progress.say(f"failed: {error}")
-                failed.append(recipe.method)
+                failed.append(f"{recipe.method} seed {recipe.run.seed}")
             except Stopped:
                 progress.say("stopped at a checkpoint; repeat the same call to go on")
                 raise typer.Exit(1 if stopping.interrupted else 0) from None
@@ -88,7 +88,7 @@ def _show(console: Console, records: list[dict[str, Any]], place: Path, data: st
     if not records:
         return
     if "task_aware" not in records[0]:
-        raise UsageError(f"a comparison needs a benchmark whose classes are known; got {data}")
+        raise UsageError(f"a comparison needs a benchmark whose classes are known; got {data}; try digits")
     comparison = compare_records(records, data, track)
     console.print(terminal_table(comparison))
     for suffix, written in FORMATS.items():

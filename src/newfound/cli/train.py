@@ -178,7 +178,9 @@ def show_results(console: Console, results: dict[str, Any], out: Path) -> None:
     if "task_aware" in results:
         seconds = sum(stage["seconds"] for stage in results["timing"].values())
         row = Row(results["method"], results, seconds)
-        console.print(results_table([row], title=f"{results['benchmark']}, one run"))
+        console.print(
+            results_table([row], title=f"{results['benchmark']}, {results['config']['track']} track, one run")
+        )
     sizes = ", ".join(map(str, results["cluster_sizes"]))
     console.print(f"images in each novel class: {sizes}")
     for warning in results["warnings"]:

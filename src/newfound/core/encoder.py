@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 
+import torch
 from torch import Tensor, nn
 
 
@@ -28,4 +29,9 @@ class Encoder(nn.Module, ABC):
 
     def forward(self, images: Tensor) -> Tensor:
         maps: Tensor = self.last_block(self.trunk(images))
-        return maps.mean(dim=(2, 3))
+        return pooled(maps)
+
+
+def pooled(maps: Tensor) -> Tensor:
+    """(B, D, h, w) → (B, D) means; at least float32: features are ranked, and bf16 would make ties."""
+    return maps.mean(dim=(2, 3), dtype=torch.promote_types(maps.dtype, torch.float32))

@@ -1,6 +1,6 @@
 """The tables of methods and pretraining stages: a name, a class, the values its paper gives a benchmark."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -28,12 +28,19 @@ class Entry:
 
     def values_for(self, benchmark: str) -> tuple[str, Overrides]:
         """Whose values a benchmark is trained with, and which; imagenet-30-a has those of imagenet-30."""
-        for name in (benchmark, benchmark.rpartition("-")[0]):
+        for name in _families(benchmark):
             if name in self.published:
                 return "published", self.published[name]
             if name in self.ours:
                 return "newfound", self.ours[name]
         return "default", {}
+
+
+def _families(benchmark: str) -> Iterator[str]:
+    """A benchmark and what it belongs to: cifar100-80-10, cifar100-80, cifar100."""
+    while benchmark:
+        yield benchmark
+        benchmark = benchmark.rpartition("-")[0]
 
 
 _METHODS: dict[str, Entry] = {}
@@ -112,6 +119,7 @@ def _matched_recipe(entry: Entry, benchmark: str, layers: Iterable[Overrides]) -
     known = recipe.flat()
     if not train["discover"].epochs:  # it trains nothing of its own
         known.pop("epochs")
-    for layer in (*layers, _MATCHED.get(benchmark, _MATCHED[""])):
+    shared = next((_MATCHED[name] for name in _families(benchmark) if name in _MATCHED), _MATCHED[""])
+    for layer in (*layers, shared):
         recipe = override(recipe, {key: value for key, value in layer.items() if key in known})
     return recipe

@@ -20,13 +20,14 @@ class Viewer:
         self.learner, self.look, self.device, self.precision = learner, look, device, precision
 
     @torch.no_grad()
-    def over(self, images: ImageSet, function: Function, axis: int = 0) -> Tensor:
-        """`function` of every image, joined along `axis`, in float32."""
+    def over(self, images: ImageSet, function: Function, axis: int = 0, rows: Tensor | None = None) -> Tensor:
+        """`function` of every image, or of those in `rows`, joined along `axis`, in float32."""
         was_training, look = self.learner.training, self.look
         self.learner.eval()
         out = []
-        for rows in torch.split(torch.arange(len(images), device=self.device), CHUNK):
-            view = evaluation_view(images.take(rows), look.size, look.kind, look.mean, look.std)
+        rows = torch.arange(len(images), device=self.device) if rows is None else rows
+        for chunk in torch.split(rows, CHUNK):
+            view = evaluation_view(images.take(chunk), look.size, look.kind, look.mean, look.std)
             with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
                 out.append(function(view).float())
         self.learner.train(was_training)
@@ -39,8 +40,8 @@ class TrainingBank:
     def __init__(self, viewer: Viewer, split: Split) -> None:
         self.viewer, self.split, self.labels = viewer, split, split.labels
 
-    def labelled(self, function: Function) -> Tensor:
-        return self.viewer.over(self.split.labelled, function)
+    def labelled(self, function: Function, rows: Tensor | None = None) -> Tensor:
+        return self.viewer.over(self.split.labelled, function, rows=rows)
 
     def unlabelled(self, function: Function) -> Tensor:
         return self.viewer.over(self.split.unlabelled, function)

@@ -7,9 +7,9 @@ the unlabelled ones into m clusters more than there are probe classes; it is giv
 classes, the anchors, and the others validate it. In the end those clusters at m* count that hold enough
 unlabelled images.
 
-Deviation: the network is in evaluation mode; an empty cluster keeps its centre; the seeds for m are the first
-of those for m + 1; at least two classes validate, since a single one is always best kept together by the
-fewest clusters.
+Deviation: the network is in evaluation mode; an empty cluster keeps its centre; k-means++ is greedy, and the
+seeds for m are the first of those for m + 1; Lloyd stops when no sample changes its cluster; at least two
+classes validate, since a single one is always best kept together by the fewest clusters.
 """
 
 import math

@@ -7,10 +7,11 @@ Features are of length 1, no cluster is given, and no class is hidden from the n
 Deviation: accuracy is a noisy step function of K, on which Brent's method may stop at the first bump; here an
 even grid is refined around its best point, by half the step each time. At least one class is novel. Where
 novel classes merge or fall apart and the labelled do not notice, accuracy is flat: there the middle counts.
+K goes up to `max_novel` above the known classes, not to 1000.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 import torch
 import torch.nn.functional as F
@@ -62,8 +63,10 @@ def _trial(kmeans: KMeans, classes: Tensor, C_l: int, extra: int) -> Trial:
 
 
 def gcd_estimate(trials: Sequence[Trial]) -> Estimate:
-    """What the search says: the middle of the trials that are as good as the best, which are the range."""
-    top = max(trial.accuracy for trial in trials)
-    equal = [trial.extra for trial in trials if trial.accuracy == top]
-    middle = math.ceil((min(equal) + max(equal)) / 2)
-    return Estimate(middle, min(equal), max(equal), middle, {"accuracy": middle})
+    """What the search says: the middle trial of the longest run of trials as good as the best, its range."""
+    ordered = sorted(trials, key=lambda trial: trial.extra)
+    top = max(trial.accuracy for trial in ordered)
+    runs = [list(run) for best, run in groupby(ordered, lambda trial: trial.accuracy == top) if best]
+    extras = [trial.extra for trial in max(runs, key=len)]
+    middle = extras[len(extras) // 2]
+    return Estimate(middle, extras[0], extras[-1], middle, {"accuracy": middle})

@@ -1,14 +1,14 @@
 """When an estimate should not be trusted."""
 
-from newfound.estimate.config import PREFIX, EstimateConfig
+from newfound.estimate.config import PREFIX
 from newfound.estimate.trial import Estimate
 
 FEW = 10
 """With fewer known classes than this an estimate is no more than a hint."""
 
 
-def warnings_for(found: Estimate, num_known: int, num_hidden: int, config: EstimateConfig) -> list[str]:
-    """Too little to learn from, or a best number of clusters at an end of what was tried."""
+def warnings_for(found: Estimate, num_known: int, num_hidden: int, most: int) -> list[str]:
+    """Too little to learn from, or a best number of clusters at an end of what was tried, 0 to `most`."""
     warnings = []
     if num_known < FEW:
         learnt = f", of which the network learnt {num_known - num_hidden}" if num_hidden else ""
@@ -20,7 +20,7 @@ def warnings_for(found: Estimate, num_known: int, num_hidden: int, config: Estim
             "the fewest clusters are best, as they are where features do not tell classes apart; "
             "there may be more novel classes"
         )
-    if max(found.preferred.values()) == config.max_novel:
+    if max(found.preferred.values()) >= most:
         warnings.append(
             f"the most clusters are among the best; there may be more novel classes: raise {PREFIX}max_novel"
         )

@@ -59,7 +59,8 @@ def estimate(
     encoded = _encoder(run, cache)
     features = Features(encoded(labelled), classes.to(run.device), encoded(split.unlabelled))
     random = generator(run.device, question.recipe.run.seed, "estimate")
-    start, of = time.perf_counter(), algorithm.most_trials(most_extra(len(split.unlabelled), config))
+    most = most_extra(len(split.unlabelled), config)
+    start, of = time.perf_counter(), algorithm.most_trials(most)
     for trial in algorithm.trials(features, config, random, done := record.trials):
         if trial.extra not in done:
             seconds, start = time.perf_counter() - start, time.perf_counter()
@@ -68,7 +69,7 @@ def estimate(
         if should_stop():
             raise Stopped
     found = algorithm.estimate(list(record.trials.values()))
-    warnings = warnings_for(found, num_known, num_hidden, config)
+    warnings = warnings_for(found, num_known, num_hidden, most)
     record.note(**asdict(found), warnings=warnings, **provenance(run.device))
     return record.content
 

@@ -16,7 +16,7 @@ def log_student_t(z: Tensor, centres: Tensor) -> Tensor:
     return (-gaps.square().sum(-1).log1p()).log_softmax(-1)
 
 
-def sharpened(q: Tensor) -> Tensor:
+def target_distribution(q: Tensor) -> Tensor:
     """Assignments q (n, K) of a whole set → targets p (n, K), p_ik ∝ q_ik² / sum_i q_ik.
 
     The square prefers what is likely already; the division keeps large clusters from taking all.

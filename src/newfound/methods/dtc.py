@@ -33,7 +33,7 @@ from newfound.core.encoder import Encoder
 from newfound.core.learner import Bank, Method, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.clustering import kl_element_mean, sharpened
+from newfound.losses.clustering import kl_element_mean, target_distribution
 from newfound.losses.ramp import ramp_up
 from newfound.nn.frozen import FrozenClassifier
 from newfound.stages.centres import CENTRES, ClusterHead
@@ -68,8 +68,7 @@ _IMAGENET = RS_IMAGENET | {
     "dtc",
     published={
         "cifar10": RS_CIFAR,
-        "cifar100-20": _CIFAR100,
-        "cifar100-50": _CIFAR100,
+        "cifar100": _CIFAR100,
         "imagenet-30": _IMAGENET,
     },
     ours={
@@ -128,7 +127,7 @@ class DTC(Method):
         return super().adopt(weights)
 
     def begin(self, bank: Bank) -> None:
-        self.targets.copy_(sharpened(self._assignments(bank)))
+        self.targets.copy_(target_distribution(self._assignments(bank)))
 
     def after_epoch(self, bank: Bank, clock: Clock) -> None:
         due, remembers = int(clock.epoch) % self.config.refresh == 0, self.config.variant == "tep"
@@ -139,7 +138,7 @@ class DTC(Method):
             self.past.lerp_(q, 1 - self.config.memory)
             q = unbiased(self.past)
         if due:
-            self.targets.copy_(sharpened(q))
+            self.targets.copy_(target_distribution(q))
 
     def _assignments(self, bank: Bank) -> Tensor:
         """q of every unlabelled image, (n, K)."""

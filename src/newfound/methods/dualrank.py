@@ -26,14 +26,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, setting
-from newfound.core.encoder import Encoder
+from newfound.core.encoder import Encoder, pooled
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.classification import view_cross_entropy
-from newfound.losses.consistency import view_mse
+from newfound.losses.joint_training import joint_training
 from newfound.losses.mutual import mutual_divergence
-from newfound.losses.pairwise import pairwise_bce
 from newfound.losses.ramp import ramp_up
 from newfound.nn.memory import Memory
 from newfound.pseudo.pairs import equal_top_k
@@ -46,13 +44,14 @@ from newfound.stages.rotnet import ROTNET
 @register(
     "dualrank",
     # The paper's schedules for these are not known: RS's, which it starts from.
-    published={
-        "cifar10": RS_CIFAR,
-        "cifar100-20": RS_CIFAR100,
-        "imagenet-30": RS_IMAGENET_VIEWS,
-    },
     # On digits, where F1 of the pairs is highest among known classes.
-    ours={"cifar100-50": RS_CIFAR100, "digits": RS_DIGITS | {"top": 1, "words": 32}, "own": RS_OWN},
+    ours={
+        "cifar10": RS_CIFAR,
+        "cifar100": RS_CIFAR100,
+        "imagenet-30": RS_IMAGENET_VIEWS,
+        "digits": RS_DIGITS | {"top": 1, "words": 32},
+        "own": RS_OWN,
+    },
 )
 class DualRank(Method):
     """RS on features and on parts, in two branches that learn from each other."""
@@ -99,7 +98,7 @@ class DualRank(Method):
             "known": known,
             "novel": novel,
             "codes": self.codes(inner_cells(maps[:B]), N),
-            "remembered": self.memory.rows.transpose(0, 1).clone(),
+            "remembered": self.memory.unit_rows.transpose(0, 1),
         }
         self.memory.put(F.normalize(z[1, :, N:].float(), dim=-1).transpose(0, 1))
         return out
@@ -108,7 +107,7 @@ class DualRank(Method):
         """(n, 3, H, W) → features (2, n, D) and the map of the local branch (n, D, h, w)."""
         shared = self.encoder.trunk(images)
         whole, parts = self.encoder.last_block(shared), self.local(shared)
-        return torch.stack([whole.mean(dim=(2, 3)), parts.mean(dim=(2, 3))]), parts
+        return torch.stack([pooled(whole), pooled(parts)]), parts
 
     def logits(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """(2, n, D) → (2, n, C_l) and (2, n, C_u), each branch through its own heads."""
@@ -125,18 +124,17 @@ class DualRank(Method):
 
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
         c, N = self.config, batch.num_labelled
-        z, known, p = out["features"], out["known"], out["novel"].softmax(-1)
+        z, known, novel = out["features"], out["known"], out["novel"]
         q, k = F.normalize(z[:, :, N:].float(), dim=-1)
         same = equal_top_k(z[0, 0, N:], c.top), equal_top_k(out["codes"], c.top)
-        bce_global, bce_local = (pairwise_bce(p[0, b, N:], p[1, b, N:], same[b]) for b in range(2))
-        disagreement = view_mse(known.softmax(-1)).mean() + view_mse(p).mean()
-        # Twice a mean over the branches is their sum.
+        agreement = ramp_up(clock, c.rampup) * c.consistency
+        whole, parts = (
+            joint_training(known[:, b], novel[:, b], batch.labels, same[b], agreement) for b in range(2)
+        )
         return {
-            "ce": 2 * view_cross_entropy(known[0, :, :N], batch.labels, tau=1.0),
-            "bce_global": bce_global,
-            "bce_local": bce_local,
+            **whole,
+            **{f"{name}_local": term for name, term in parts.items()},
             "mutual": mutual_divergence(q, k, out["remembered"], c.tau),
-            "consistency": 2 * ramp_up(clock, c.rampup) * c.consistency * disagreement,
         }
 
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:

@@ -11,8 +11,8 @@ Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l +
 
 Deviation: no code was released. L_con acts on a projection of the features, linear, ReLU, linear, and not on
 the features, whose largest entries shall tell classes and not images apart. mu is the number that tells
-labelled pairs of one class best (F1), found anew after each epoch; we know of no verified one (agreement=240
-is recalled).
+labelled pairs of one class best (F1), found anew after each epoch on images that are not augmented; we know
+of no verified one (agreement=240 is recalled).
 Schedule, augmentation, temperature and weights are ours, after RS and common contrastive practice.
 """
 
@@ -39,8 +39,7 @@ _CIFAR100 = {"consistency": 50.0, "rampup": 150}
     "joint",
     ours={
         "cifar10": {},
-        "cifar100-20": _CIFAR100,
-        "cifar100-50": _CIFAR100,
+        "cifar100": _CIFAR100,
         "imagenet-30": {
             "consistency": 10.0,
             "epochs": 90,
@@ -131,7 +130,7 @@ class Joint(Method):
         if c.agreement:
             return
         rows = torch.randperm(len(bank.labels), device=bank.labels.device)[: c.calibration]
-        agreement = wta_agreement(bank.labelled(self.encoder)[rows], self.windows)
+        agreement = wta_agreement(bank.labelled(self.encoder, rows), self.windows)
         self.mu.copy_(best_agreement(agreement, bank.labels[rows], least=c.hashes // c.window + 1))
 
     def scores(self, images: Tensor) -> Tensor:

@@ -35,10 +35,9 @@ from newfound.stages.rotnet import ROTNET
 from newfound.stages.similarity import SIMILARITY, SimilarityNetwork
 
 _FALLS = "0.6667"
-_CIFAR100 = RS_CIFAR | {"similarity.classes_per_batch": 20}
-_PUBLISHED: dict[str, Overrides] = {
+_OURS: dict[str, Overrides] = {
     "cifar10": RS_CIFAR | {"similarity.classes_per_batch": 5},
-    "cifar100-20": _CIFAR100,
+    "cifar100": RS_CIFAR | {"similarity.classes_per_batch": 20},
     "imagenet-30": RS_IMAGENET
     | {
         "similarity.classes_per_batch": 20,
@@ -47,17 +46,14 @@ _PUBLISHED: dict[str, Overrides] = {
         "labelled_share": "proportional",
         "lr_falls": _FALLS,
     },
-}
-_OURS: dict[str, Overrides] = {
-    "cifar100-50": _CIFAR100,
     "digits": {key: value for key, value in RS_DIGITS.items() if key != "rampup"}
     | {"similarity.epochs": 10, "similarity.batch_size": 64},
     "own": RS_OWN,
 }
 
 
-@register("kcl", published=_PUBLISHED, ours=_OURS)
-@register("mcl", preset={"pair_loss": "likelihood"}, published=_PUBLISHED, ours=_OURS)
+@register("kcl", ours=_OURS)
+@register("mcl", preset={"pair_loss": "likelihood"}, ours=_OURS)
 class PairClustering(Method):
     """A clustering head g that agrees with what the similarity network says of every pair."""
 

@@ -14,7 +14,7 @@ Deviation: in RotNet, see its stage. Neighbours come from the memory alone, so t
 published code lets the other view rank among them, and then they sum to less. L_ncl waits for the
 second epoch, as there, and until its memory is full, which on the benchmarks it is by then. A remembered
 image has the same labelled partners for all samples of a step. Hard negatives are part of the paper's method
-and so are on, except for CIFAR10, where its authors advise against them: no gain, and at times a collapse.
+and so are on, except for CIFAR10, where they are known to collapse at times.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ _FEW = {"memory": 500, "known_memory": 500}
 @register(
     "ncl",
     published={"cifar10": RS_CIFAR | {"farthest": 50}, "cifar100-20": _CIFAR100, "imagenet-30": _IMAGENET},
-    ours={"cifar100-50": _CIFAR100, "digits": RS_DIGITS | _FEW, "own": RS_OWN | _FEW},
+    ours={"cifar100": _CIFAR100, "digits": RS_DIGITS | _FEW, "own": RS_OWN | _FEW},
     variations={"hard-negatives": {"hard_negatives": 400}, "no-hard-negatives": {"hard_negatives": 0}},
 )
 class NCL(Method):
@@ -105,9 +105,9 @@ class NCL(Method):
 
     def _remembered(self) -> Outputs:
         """What the loss compares with: copies, since backward needs them after the memories moved on."""
-        known = self.known_memory.rows.clone()
+        known = self.known_memory.unit_rows
         out = {
-            "memory": self.memory.rows.clone(),
+            "memory": self.memory.unit_rows,
             "full": self.memory.is_real.all(),
             "known_memory": known,
             "known_labels": self.known_labels.rows.clone(),

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TrainConfig, TwoOrMore, setting
 from newfound.core.encoder import Encoder
-from newfound.core.errors import CheckpointError
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
@@ -32,6 +31,7 @@ from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
 from newfound.nn.heads import CosineHead, MultiHead
 from newfound.nn.joint import joint_logits
 from newfound.pseudo.unified import unified_targets
+from newfound.stages.handover import must_hold
 from newfound.stages.presets import DIGITS, OWN
 
 
@@ -105,11 +105,7 @@ class RKD(Method):
 
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
         """The teacher starts, and stays, as the network that was trained on the known classes."""
-        if not any(key.startswith(("h.", "teacher.h.")) for key in weights):
-            raise CheckpointError(
-                "the pretrained weights for rkd must have a head h for the known classes, which is to teach; "
-                "got none; train them with newfound pretrain rkd"
-            )
+        must_hold(weights, "h", "pretrain")
         return super().adopt(with_frozen_copy(weights, "teacher"))
 
     def scores(self, images: Tensor) -> Tensor:

@@ -39,8 +39,7 @@ _OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
     "rs",
     published={
         "cifar10": RS_CIFAR,
-        "cifar100-20": RS_CIFAR100,
-        "cifar100-50": RS_CIFAR100,
+        "cifar100": RS_CIFAR100,
         "imagenet-30": RS_IMAGENET_VIEWS,
     },
     ours=_OURS,
@@ -50,10 +49,7 @@ _OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
     preset={"incremental": True},
     published={
         "cifar10": RS_CIFAR,
-        **{
-            name: RS_CIFAR100 | {"batch_size": 256, "epochs": 400, "consistency": 25.0, "rampup": 300}
-            for name in ("cifar100-20", "cifar100-50")
-        },
+        "cifar100": RS_CIFAR100 | {"batch_size": 256, "epochs": 400, "consistency": 25.0, "rampup": 300},
     },
     ours=_OURS,
 )
@@ -99,7 +95,7 @@ class RS(Method):
 
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
         """RS+ enlarges the known head: a novel class starts less likely than any known one."""
-        if self.config.incremental and "h.bias" in weights:
+        if self.config.incremental and len(weights.get("h.bias", ())) == self.task.num_known:
             rows, biases, missing = weights["h.weight"], weights["h.bias"], self.task.num_novel
             weights = {
                 **weights,

@@ -32,6 +32,14 @@ class Memory(nn.Module):
         self.filled.copy_((self.filled + len(rows)).clamp(max=size))
 
     @property
+    def unit_rows(self) -> Tensor:
+        """The rows at unit length, as a tensor of its own that backward may keep while the memory moves on.
+
+        A clone would not do: the compiler takes it for the buffer itself, and gradients for the rows after.
+        """
+        return nn.functional.normalize(self.rows, dim=-1)
+
+    @property
     def is_real(self) -> Tensor:
         """(size,) whether each row was put in."""
         return torch.arange(len(self.rows), device=self.filled.device) < self.filled

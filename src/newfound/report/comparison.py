@@ -16,10 +16,11 @@ from newfound.report.recorded import Measured, over
 AWARE, AGNOSTIC = "task_aware.train.acc", "task_agnostic.legacy.all"
 HEADINGS = (
     "method",
+    "track",
     "task-aware ACC",
-    "paper",
+    "task-aware ACC, paper",
     "task-agnostic all",
-    "paper",
+    "task-agnostic all, paper",
     "seconds",
     "images/s",
 )
@@ -54,6 +55,7 @@ def _row(method: str, records: Records, benchmark: str, track: str) -> list[str]
     rates = [t["images"] / t["seconds"] for t in timing if t.get("images") and t["seconds"]]
     return [
         method,
+        track,
         _text(over(records, AWARE)),
         _paper(task_aware_acc(method).get(benchmark)) if published else "",
         _text(over(records, AGNOSTIC)),
@@ -95,11 +97,12 @@ def as_markdown(comparison: Comparison) -> str:
 
 
 def as_latex(comparison: Comparison) -> str:
-    """A tabular for a paper, its title as a comment."""
+    """A table for a paper, its title as the caption."""
     rows = [" & ".join(map(_latex_text, row)) + r" \\" for row in (HEADINGS, *comparison.rows)]
     columns = "l" + "r" * (len(HEADINGS) - 1)
-    lines = [f"% {comparison.title}", rf"\begin{{tabular}}{{{columns}}}", r"\hline", rows[0], r"\hline"]
-    return "\n".join([*lines, *rows[1:], r"\hline", r"\end{tabular}", ""])
+    lines = [r"\begin{table}", rf"\caption{{{_latex_text(comparison.title)}}}"]
+    lines += [rf"\begin{{tabular}}{{{columns}}}", r"\hline", rows[0], r"\hline"]
+    return "\n".join([*lines, *rows[1:], r"\hline", r"\end{tabular}", r"\end{table}", ""])
 
 
 def _latex_text(cell: str) -> str:

@@ -21,7 +21,7 @@ from newfound.core.errors import UsageError
 from newfound.core.learner import Bank, Learner, NoSettings, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register_stage
-from newfound.losses.clustering import kl_element_mean, log_student_t, sharpened
+from newfound.losses.clustering import kl_element_mean, log_student_t, target_distribution
 from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
 
 CENTRES = TrainConfig(
@@ -83,7 +83,7 @@ class Centres(Learner):
         found = KMeans(K, n_init=RESTARTS, random_state=seed).fit(components)
         z, centres = (torch.from_numpy(a).to(features) for a in (components, found.cluster_centers_))
         self.clusters.centres.data.copy_(centres)
-        self.targets.copy_(sharpened(log_student_t(z, centres).exp()))
+        self.targets.copy_(target_distribution(log_student_t(z, centres).exp()))
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         return {"log_q": self.clusters(self.encode(batch.views)[0]), "p": self.targets[batch.index]}
