@@ -10,7 +10,6 @@ from torch import Tensor
 
 from newfound.bench.baseline.kmeans import semi_supervised
 from newfound.bench.clock import elapsed
-from newfound.bench.machine import Machine
 from newfound.core.seed import generator
 from newfound.estimate.kmeans import KMeans
 
@@ -21,9 +20,9 @@ SPREAD = 0.25
 """Of the classes' means, beside a noise of 1 in every feature: classes that overlap but can be told apart."""
 
 
-def kmeans_comparison(machine: Machine) -> dict[str, Any]:
+def kmeans_comparison(size: tuple[int, int, tuple[int, ...]], device: torch.device) -> dict[str, Any]:
     """Seconds for all numbers of clusters together, with anchors and without."""
-    (samples, features, clusters), device = machine.scale.kmeans, machine.device
+    samples, features, clusters = size
     points, classes = _noisy_classes(samples, features, min(clusters), device)
     given = classes < ANCHORED * min(clusters)
     free, anchors, anchor_classes = points[~given], points[given], classes[given]

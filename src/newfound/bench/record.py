@@ -11,6 +11,7 @@ from newfound.bench.inter import inter_comparison
 from newfound.bench.kmeans import kmeans_comparison
 from newfound.bench.machine import Machine, measured_machine
 from newfound.bench.noise import noise_split
+from newfound.bench.scale import FULL
 from newfound.bench.setup import Setup
 from newfound.bench.step import StepSpeed, largest_difference, release, step_flops, step_speed
 from newfound.bench.terms import term_comparison
@@ -98,9 +99,10 @@ def _evaluation(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
 
 
 def _kmeans(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
-    samples, features, _ = machine.scale.kmeans
-    say(f"kmeans: {samples:,} samples of {features} features, ours and scikit-learn's")
-    return kmeans_comparison(machine)
+    # Asked for alone it may take minutes, on a CPU too.
+    size = FULL.kmeans if setup.parts == ("kmeans",) else machine.scale.kmeans
+    say(f"kmeans: {size[0]:,} samples of {size[1]} features, ours and scikit-learn's")
+    return kmeans_comparison(size, machine.device)
 
 
 _MEASURES: dict[str, Callable[[Setup, Machine, Say], Any]] = {

@@ -136,7 +136,7 @@ TABLES = (
         tuple(Line(name, name, "published", text) for name, text in paper.UNKNOWN_NUMBER.items()),
     ),
     PaperTable(
-        "IIC's constraints, alpha 0.05, in other methods, published track: task-aware ACC in %, training split",
+        "IIC's constraints in other methods, alpha 0.05, published track: task-aware ACC in %, train split",
         _columns(CIFAR, {"": ACC}),
         tuple(
             Line(f"{method}, {what}", method, recipe, "- - -")

@@ -69,6 +69,7 @@ def speed_section(results: Path) -> str:
     for path in sorted((results / "bench").glob("*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         if not {"step", "baseline"} <= record.keys():
+            parts += [_kmeans_lines(record, path)] if "kmeans" in record else []
             continue
         ways = {f"ours, {mode}": way for mode, way in record["step"]["modes"].items()}
         ways["straightforward"] = slowest = record["baseline"]
@@ -82,6 +83,24 @@ def speed_section(results: Path) -> str:
         ]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def _kmeans_lines(record: dict[str, Any], path: Path) -> str:
+    """The clusterings of an estimate beside scikit-learn's."""
+    found = record["kmeans"]
+    times = " and ".join(
+        f"{found[key]['times_as_long']:.1f} times as fast {what}"
+        for key, what in (
+            ("semi_supervised", "as the same work through scikit-learn's functions"),
+            ("plain", "without anchors as its `KMeans`"),
+        )
+    )
+    clusters = ", ".join(map(str, found["clusters"]))
+    return (
+        f"Semi-supervised k-means of `newfound estimate`, {found['samples']:,} samples of "
+        f"{found['features']} features, {found['restarts']} restarts with each of {clusters} clusters, "
+        f"one run on {record['hardware']} (`{path.parent.name}/{path.name}`): {times}."
+    )
 
 
 def _speed_line(name: str, way: dict[str, Any], slowest: dict[str, Any]) -> str:
