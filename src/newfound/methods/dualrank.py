@@ -36,9 +36,7 @@ from newfound.losses.ramp import ramp_up
 from newfound.nn.memory import Memory
 from newfound.pseudo.pairs import equal_top_k
 from newfound.pseudo.parts import inner_cells, part_codes, random_cell
-from newfound.stages.known import KNOWN
-from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_DISCOVERY, RS_IMAGENET_VIEWS, RS_OWN
-from newfound.stages.rotnet import ROTNET
+from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENET_VIEWS, RS_OWN, RS_SCHEDULES
 
 
 @register(
@@ -56,11 +54,7 @@ from newfound.stages.rotnet import ROTNET
 class DualRank(Method):
     """RS on features and on parts, in two branches that learn from each other."""
 
-    schedules = {
-        "rotnet": ROTNET,
-        "known": KNOWN,
-        "discover": RS_DISCOVERY,
-    }
+    schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:

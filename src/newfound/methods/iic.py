@@ -17,7 +17,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TrainConfig, TwoOrMore, setting
+from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TwoOrMore, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
@@ -27,7 +27,7 @@ from newfound.losses.swapped import swapped_cross_entropy
 from newfound.nn.heads import CosineHead, MultiHead
 from newfound.nn.joint import joint_logits
 from newfound.pseudo.unified import unified_targets
-from newfound.stages.presets import DIGITS, IMAGENET, OWN
+from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
 
 
 @register(
@@ -52,10 +52,7 @@ from newfound.stages.presets import DIGITS, IMAGENET, OWN
 class IIC(Method):
     """UNO's objective, pushed apart between the two sets and pulled together between views."""
 
-    schedules = {
-        "pretrain": TrainConfig(),
-        "discover": TrainConfig(epochs=500, batch_size=512, lr=0.4, weight_decay=1.5e-4),
-    }
+    schedules = UNO_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:

@@ -35,9 +35,7 @@ from newfound.losses.joint_training import joint_training
 from newfound.losses.ramp import ramp_up
 from newfound.nn.memory import Memory
 from newfound.pseudo.pairs import cosine_above
-from newfound.stages.known import KNOWN
-from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_DISCOVERY, RS_IMAGENET_VIEWS, RS_OWN
-from newfound.stages.rotnet import ROTNET
+from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENET_VIEWS, RS_OWN, RS_SCHEDULES
 
 _CIFAR100 = RS_CIFAR100 | {"hard_negatives": 400}
 _IMAGENET = RS_IMAGENET_VIEWS | {"memory": 3000, "known_memory": 30000, "hard_negatives": 400}
@@ -54,11 +52,7 @@ _FEW = {"memory": 500, "known_memory": 500}
 class NCL(Method):
     """RS with pairs of similar features, and contrasts with memories of unlabelled and labelled images."""
 
-    schedules = {
-        "rotnet": ROTNET,
-        "known": KNOWN,
-        "discover": RS_DISCOVERY,
-    }
+    schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:

@@ -30,9 +30,7 @@ from newfound.losses.ramp import ramp_up
 from newfound.pseudo.mixing import larger_shares, mix, mixed_partners
 from newfound.pseudo.pairs import equal_top_k
 from newfound.pseudo.targets import joint_targets
-from newfound.stages.known import KNOWN
-from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_DISCOVERY, RS_IMAGENET_VIEWS, RS_OWN
-from newfound.stages.rotnet import ROTNET
+from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENET_VIEWS, RS_OWN, RS_SCHEDULES
 
 
 @register(
@@ -49,11 +47,7 @@ from newfound.stages.rotnet import ROTNET
 class OpenMix(Method):
     """RS, and predictions of mixed images that must be mixed alike."""
 
-    schedules = {
-        "rotnet": ROTNET,
-        "known": KNOWN,
-        "discover": RS_DISCOVERY,
-    }
+    schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TrainConfig, TwoOrMore, setting
+from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TwoOrMore, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
@@ -32,7 +32,7 @@ from newfound.nn.heads import CosineHead, MultiHead
 from newfound.nn.joint import joint_logits
 from newfound.pseudo.unified import unified_targets
 from newfound.stages.handover import must_hold
-from newfound.stages.presets import DIGITS, OWN
+from newfound.stages.presets import DIGITS, OWN, UNO_SCHEDULES
 
 
 @register(
@@ -48,10 +48,7 @@ from newfound.stages.presets import DIGITS, OWN
 class RKD(Method):
     """UNO's objective beside a frozen teacher of the known classes."""
 
-    schedules = {
-        "pretrain": TrainConfig(),
-        "discover": TrainConfig(epochs=500, batch_size=512, lr=0.4, weight_decay=1.5e-4),
-    }
+    schedules = UNO_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:

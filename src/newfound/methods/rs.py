@@ -27,9 +27,7 @@ from newfound.core.registry import register
 from newfound.losses.joint_training import joint_training
 from newfound.losses.ramp import ramp_up
 from newfound.pseudo.pairs import equal_top_k
-from newfound.stages.known import KNOWN
-from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_DISCOVERY, RS_IMAGENET_VIEWS, RS_OWN
-from newfound.stages.rotnet import ROTNET
+from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENET_VIEWS, RS_OWN, RS_SCHEDULES
 
 # On digits, where F1 of the pairs is highest among known classes.
 _OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
@@ -56,11 +54,7 @@ _OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
 class RS(Method):
     """Labels for h, pair labels from ranked features for g, and agreement between two views for both."""
 
-    schedules = {
-        "rotnet": ROTNET,
-        "known": KNOWN,
-        "discover": RS_DISCOVERY,
-    }
+    schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:

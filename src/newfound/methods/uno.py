@@ -17,7 +17,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.config import Count, Positive, PositiveFloat, TrainConfig, TwoOrMore, setting
+from newfound.core.config import Count, Positive, PositiveFloat, TwoOrMore, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
@@ -27,7 +27,7 @@ from newfound.losses.swapped import swapped_cross_entropy
 from newfound.nn.heads import CosineHead, MultiHead
 from newfound.nn.joint import joint_logits
 from newfound.pseudo.unified import unified_targets
-from newfound.stages.presets import DIGITS, IMAGENET, OWN
+from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
 
 _V1 = {
     "softmax_axis": "batch",
@@ -69,10 +69,7 @@ _V1 = {
 class UNO(Method):
     """Labels and pseudo-labels as one target, each view's predicted from the others."""
 
-    schedules = {
-        "pretrain": TrainConfig(),
-        "discover": TrainConfig(epochs=500, batch_size=512, lr=0.4, weight_decay=1.5e-4),
-    }
+    schedules = UNO_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:

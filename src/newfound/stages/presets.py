@@ -1,6 +1,14 @@
 """How a kind of data is trained, where methods agree: settings that they share, pretraining included."""
 
 from newfound.core.config import TrainConfig
+from newfound.stages.known import KNOWN
+from newfound.stages.rotnet import ROTNET
+
+UNO_SCHEDULES = {
+    "pretrain": TrainConfig(),
+    "discover": TrainConfig(epochs=500, batch_size=512, lr=0.4, weight_decay=1.5e-4),
+}
+"""UNO v2, IIC and rKD on CIFAR."""
 
 DIGITS_PRETRAINING = {"pretrain.epochs": 60, "pretrain.batch_size": 64, "pretrain.warmup": 2}
 DIGITS = {
@@ -26,9 +34,18 @@ OWN = {
 }
 """Ours, for a person's own hundreds or thousands of images: smaller batches, so that an epoch has many."""
 
-RS_DISCOVERY = TrainConfig(
-    epochs=200, batch_size=128, augmentation="twice-reflect", warmup=0, lr_falls="0.85", trains="last-block"
-)
+RS_SCHEDULES = {
+    "rotnet": ROTNET,
+    "known": KNOWN,
+    "discover": TrainConfig(
+        epochs=200,
+        batch_size=128,
+        augmentation="twice-reflect",
+        warmup=0,
+        lr_falls="0.85",
+        trains="last-block",
+    ),
+}
 """RS, and the methods that train as it does."""
 RS_CIFAR = {"encoder": "rs-resnet18"}
 RS_CIFAR100 = RS_CIFAR | {"augmentation": "twice", "consistency": 50.0, "rampup": 150}
