@@ -81,7 +81,8 @@ def _record(
         return found
     folder.open(source, recipe, resume=True)
     run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
-    return finish(run, run.discover(folder.path.parent / "pretrained"))
+    # Both tracks of a benchmark find each other's weights here.
+    return finish(run, run.discover(folder.path.parent.parent / "pretrained"))
 
 
 def _show(console: Console, records: list[dict[str, Any]], place: Path, data: str, track: str) -> None:
