@@ -1,5 +1,6 @@
 """Learners built from settings, and the weights they start from."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,14 @@ def test_our_own_pretrained_file_gives_the_same_as_the_cache(digits: Dataset, tm
 def test_missing_pretrained_file_is_one_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(CheckpointError, match=r"a checkpoint must be at .*found none; check the path"):
         load_pretrained(tmp_path / name)
+
+
+def test_weights_for_another_number_of_classes_are_not_reused(digits: Dataset, tmp_path: Path) -> None:
+    """DTC's clusters are prepared before discovery, so they depend on how many there are to be."""
+    keys = []
+    for number in (3, 5):
+        split = replace(digits.split, task=replace(digits.split.task, num_novel=number))
+        run = tiny_run(tmp_path / str(number), tiny_recipe("dtc"), replace(digits, split=split))
+        stage = build_stage("centres", run.recipe, split.task, split.look, CPU)
+        keys.append(run.pretrained_key("centres", stage, ""))
+    assert keys[0] != keys[1]

@@ -171,6 +171,7 @@ class Run:
             "train": asdict(train),
             "augmentation": repr(recipe_named(train.augmentation, look.kind, look.size)),
             "network": repr(learner),
+            "shapes": {key: list(value.shape) for key, value in learner.state_dict().items()},
             "seed": self.recipe.run.seed,
             "device": self.device.type,
             "precision": str(self.precision),
