@@ -40,3 +40,8 @@ def test_methods_without_joint_logits_are_refused_before_anything_is_written(met
 def test_settings(setting: str, words: tuple[str, ...]) -> None:
     refused(2, ("discover", "uno-v1", *DIGITS, *TINY, setting, "--out", "out/run"), *words)
     assert not list(Path().iterdir())
+
+
+def test_a_method_that_has_the_term_itself_gets_it_once() -> None:
+    call = ("discover", "iic", *DIGITS, *TINY, "constraints.alpha=0.1")
+    refused(2, call, "constraints.alpha must be 0 for iic", "use one of the two")

@@ -245,3 +245,10 @@ def test_the_demo_compares_and_makes_room_only_for_itself(monkeypatch: pytest.Mo
     assert Path("runs/demo/notes.txt").read_text() == "mine"
     refused(2, ("demo", "--out", "runs"), "runs", "choose another --out")
     refused(2, ("demo", "--out", "runs/demo/config.json"), "choose another --out")
+
+
+def test_figures_of_a_run_without_epochs_leave_the_curves_out(tmp_path: Path) -> None:
+    works("discover", "kmeans", *DIGITS, *UNTRAINED, "--out", tmp_path / "run")
+    out = works("figures", tmp_path / "run")
+    assert "tsne.png" in out
+    assert "curves" not in out

@@ -13,7 +13,7 @@ from newfound.cli.app import app
 from newfound.cli.progress import EpochProgress
 from newfound.core.registry import method_names
 from newfound.engine.trainer import EpochRecord
-from tests.cli.calls import newfound, works
+from tests.cli.calls import newfound, refused, works
 
 IMAGES = {"--data", "--data-dir", "--subset", "--labelled", "--unlabelled", "--num-novel", "--size"}
 TRAINING = {"method", "settings", *IMAGES, "--strict", "--out", "--resume", "--stop-after"}
@@ -130,3 +130,7 @@ def test_importing_the_package_brings_nothing_slow() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     slow = {"sklearn", "scipy", "matplotlib", "PIL", "typer", "pydantic", "rich", "tensorboard"}
     assert not slow & set(json.loads(done.stdout))
+
+
+def test_tables_without_records_say_so() -> None:
+    refused(2, ("tables", "--results", "nowhere"), "recorded runs must be in nowhere", "--results")

@@ -90,7 +90,9 @@ def _show(console: Console, records: list[dict[str, Any]], place: Path, data: st
         return
     if "task_aware" not in records[0]:
         raise UsageError(f"a comparison needs a benchmark whose classes are known; got {data}; try digits")
-    comparison = compare_records(records, data, track)
+    subset = records[0]["subset"]
+    what = data if subset is None else f"{data}, at most {subset} images of each class"
+    comparison = compare_records(records, data, track, what)
     console.print(terminal_table(comparison))
     for suffix, written in FORMATS.items():
         write_text(place / f"comparison.{suffix}", written(comparison))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from newfound.core.errors import UsageError
 from newfound.report.readme import tables_section
 from newfound.report.recorded import load_records
 
@@ -13,4 +14,7 @@ def tables(
     results: Annotated[Path, typer.Option(help="Where the recorded runs are.")] = Path("results"),
 ) -> None:
     """Print the paper's tables: ours, mean ± std (n), beside the published value in brackets."""
-    print(tables_section(load_records(results)))
+    records = load_records(results)
+    if not records:
+        raise UsageError(f"recorded runs must be in {results}; found none; --results says where they are")
+    print(tables_section(records))

@@ -44,7 +44,7 @@ Strict = Annotated[bool, typer.Option("--strict", help="Fail on the first file t
 Out = Annotated[Path | None, typer.Option(help="The run folder; by default runs/DATA-METHOD.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
 StopAfter = Annotated[
-    str | None, typer.Option(help="End at a checkpoint after this time, for example 9m; --resume goes on.")
+    str | None, typer.Option(help="End at a checkpoint after this time, for example 9m, to go on later.")
 ]
 
 
@@ -179,7 +179,7 @@ def show_results(console: Console, results: dict[str, Any], out: Path) -> None:
         seconds = sum(stage["seconds"] for stage in results["timing"].values())
         row = Row(results["method"], results, seconds)
         console.print(
-            results_table([row], title=f"{results['benchmark']}, {results['config']['track']} track, one run")
+            results_table([row], title=f"{results['benchmark']}, {results['recipe']} settings, one run")
         )
     sizes = ", ".join(map(str, results["cluster_sizes"]))
     console.print(f"images in each novel class: {sizes}")

@@ -46,7 +46,9 @@ def figures(
     runs = [run] if run else list(compare or ())
     target = out or (runs[-1] / "figures" if not compare else Path("figures"))
     drawn = draw_figures(titled([run_scores(folder, data_dir) for folder in runs], runs), target)
-    for path in [*drawn, *(draw_run_curves(folder, target) for folder in runs if not compare)]:
+    if not compare and trained(runs[0]):
+        drawn.append(draw_run_curves(runs[0], target))
+    for path in drawn:
         print(path)
 
 
@@ -55,6 +57,11 @@ def titled(scores: list[RunScores], runs: list[Path]) -> list[RunScores]:
     if len({run.title for run in scores}) == len(scores):
         return scores
     return [replace(run, title=folder.name) for run, folder in zip(scores, runs, strict=True)]
+
+
+def trained(run: Path) -> bool:
+    """Whether a run had epochs of its own, which k-means has not."""
+    return bool((run / "metrics.jsonl").read_text(encoding="utf-8").strip())
 
 
 def draw_run_curves(run: Path, folder: Path) -> Path:

@@ -33,7 +33,7 @@ def num_probes(num_known: int, config: EstimateConfig) -> int:
     if most < FEWEST_HIDDEN:
         raise DataError(
             f"DTC's estimate must hide {FEWEST_HIDDEN} of at least {FEWEST_SHOWN + FEWEST_HIDDEN} known "
-            f"classes; got {num_known}; label images of more classes, or give the number of novel ones"
+            f"classes; got {num_known}; try estimate.algorithm=gcd, or give the number of novel ones"
         )
     wanted = config.probe_classes or max(math.ceil(num_known / 8), min(4, (num_known + 1) // 2))
     if not FEWEST_HIDDEN <= wanted <= most:

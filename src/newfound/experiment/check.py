@@ -31,6 +31,11 @@ def check_run(recipe: Recipe, split: Split) -> None:
     for stage in recipe.pretraining:
         _check_stage(stage, build_stage(stage, recipe, split.task, split.look, CPU), recipe, split)
     _check_stage("discover", method, recipe, split)
+    if recipe.constraints.alpha and getattr(recipe.config, "alpha", 0.0):
+        raise UsageError(
+            f"constraints.alpha must be 0 for {recipe.method}, which has the inter-class term itself, unless "
+            f"alpha is 0; got {recipe.constraints.alpha} and alpha={recipe.config.alpha}; use one of the two"
+        )
     if extra_loss(recipe.constraints, split.task):
         _check_joint_logits(method, recipe, split)
 

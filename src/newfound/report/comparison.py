@@ -35,11 +35,11 @@ class Comparison:
     rows: list[list[str]]
 
 
-def compare_records(records: Records, benchmark: str, track: str) -> Comparison:
-    """One row for each method in the records, in their order."""
+def compare_records(records: Records, benchmark: str, track: str, what: str | None = None) -> Comparison:
+    """One row for each method in the records, in their order; `what` tells of the data more than a name."""
     methods = list(dict.fromkeys(record["method"] for record in records))
     title = (
-        f"{benchmark}, {track} track; accuracies in %: task-aware on the unlabelled training images, "
+        f"{what or benchmark}, {track} track; accuracies in %: task-aware on the unlabelled training images, "
         "task-agnostic on the test images with legacy matching; mean ± std over n seeds; "
         "seconds and images/s of discovery"
     )

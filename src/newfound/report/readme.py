@@ -75,7 +75,7 @@ def speed_section(results: Path) -> str:
         ways["straightforward"] = slowest = record["baseline"]
         lines = [
             f"{record['method']}, {record['benchmark']}, batch {record['step']['batch_size']}, one run on an "
-            f"{record['hardware']} (`{path.parent.name}/{path.name}`):",
+            f"{record['hardware']} (`results/{path.parent.name}/{path.name}`):",
             "",
             "| training step | ms | images/s | times as fast |",
             "|---|---|---|---|",
@@ -99,7 +99,7 @@ def _kmeans_lines(record: dict[str, Any], path: Path) -> str:
     return (
         f"Semi-supervised k-means of `newfound estimate`, {found['samples']:,} samples of "
         f"{found['features']} features, {found['restarts']} restarts with each of {clusters} clusters, "
-        f"one run on {record['hardware']} (`{path.parent.name}/{path.name}`): {times}."
+        f"one run on {record['hardware']} (`results/{path.parent.name}/{path.name}`): {times}."
     )
 
 
