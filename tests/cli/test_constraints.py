@@ -44,4 +44,4 @@ def test_settings(setting: str, words: tuple[str, ...]) -> None:
 
 def test_a_method_that_has_the_term_itself_gets_it_once() -> None:
     call = ("discover", "iic", *DIGITS, *TINY, "constraints.alpha=0.1")
-    refused(2, call, "constraints.alpha must be 0 for iic", "use one of the two")
+    refused(2, call, "constraints.alpha must be 0 for iic", "has that term itself")

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from newfound.core.registry import method_entry, recipe_for
 from newfound.report.readme import digits_section, generated, methods_section
 from newfound.report.recorded import Measured, load_records, measured, status
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def record(
@@ -61,3 +64,15 @@ def test_generated_parts_replace_only_what_is_between_their_marks(tmp_path: Path
     assert generated(new, tmp_path) == new
     assert methods_section(load_records(tmp_path)) in new
     assert digits_section(load_records(tmp_path)) in new
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/*-seed*.json")), ids=lambda path: path.stem)
+def test_a_record_has_the_settings_that_its_recipe_has_now(path: Path) -> None:
+    """Otherwise a table would show, under a recipe's name, what another recipe reached."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    if record["method"] == "kmeans-pixels":  # not a method of the registry
+        return
+    variations = method_entry(record["method"]).variations
+    overrides = {**variations.get(record["recipe"], {}), "seed": record["seed"]}
+    now = recipe_for(record["method"], record["benchmark"], overrides).flat()
+    assert {key: now.get(key) for key in record["config"]} == record["config"]

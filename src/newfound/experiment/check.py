@@ -18,6 +18,8 @@ from newfound.experiment.run import stage_loader
 CPU = torch.device("cpu")
 FEW = 8
 """Images in a batch that is only looked at."""
+_TERMS = {"alpha": "inter", "beta": "intra"}
+"""What the plug-in weighs, and the names under which IIC has the same."""
 
 
 def check_run(recipe: Recipe, split: Split) -> None:
@@ -31,28 +33,31 @@ def check_run(recipe: Recipe, split: Split) -> None:
     for stage in recipe.pretraining:
         _check_stage(stage, build_stage(stage, recipe, split.task, split.look, CPU), recipe, split)
     _check_stage("discover", method, recipe, split)
-    if recipe.constraints.alpha and getattr(recipe.config, "alpha", 0.0):
-        raise UsageError(
-            f"constraints.alpha must be 0 for {recipe.method}, which has the inter-class term itself, unless "
-            f"alpha is 0; got {recipe.constraints.alpha} and alpha={recipe.config.alpha}; use one of the two"
-        )
     if extra_loss(recipe.constraints, split.task):
-        _check_joint_logits(method, recipe, split)
+        _check_constraints(method, recipe, split)
 
 
-def _check_joint_logits(method: Method, recipe: Recipe, split: Split) -> None:
+def _check_constraints(method: Method, recipe: Recipe, split: Split) -> None:
     """Ask the method itself, with a batch of a few images."""
     few = replace(recipe.train["discover"], batch_size=FEW, classes_per_batch=0)
     loader = stage_loader("discover", method, replace(recipe, train={"discover": few}), split, CPU)
     batch = loader.batch(next(loader.draws(0)))
+    clock = Clock(torch.zeros(()), few.epochs)
     with torch.no_grad():
-        out = method(batch, Clock(torch.zeros(()), few.epochs))
+        out = method(batch, clock)
+        own = method.loss(out, batch, clock)
+    c = recipe.constraints
     if not has_joint_logits(out, split.task):
-        c = recipe.constraints
         raise UsageError(
             f"constraints.alpha and constraints.beta must be 0 for {recipe.method}, whose heads give no "
             f"joint logits of known and novel classes; got {c.alpha} and {c.beta}; leave them out"
         )
+    for weight, term in _TERMS.items():
+        if getattr(c, weight) and term in own:
+            raise UsageError(
+                f"constraints.{weight} must be 0 for {recipe.method}, which has that term itself; got "
+                f"{getattr(c, weight)}; leave it out, or switch the method's own term off first"
+            )
 
 
 def _check_stage(stage: str, learner: Learner, recipe: Recipe, split: Split) -> None:

@@ -42,7 +42,7 @@ from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENE
 @register(
     "dualrank",
     # The paper's schedules for these are not known: RS's, which it starts from.
-    # On digits, where F1 of the pairs is highest among known classes.
+    # How those for digits were chosen: docs/lab-notes.md.
     ours={
         "cifar10": RS_CIFAR,
         "cifar100": RS_CIFAR100,

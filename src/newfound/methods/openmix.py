@@ -35,7 +35,7 @@ from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENE
 
 @register(
     "openmix",
-    # RS's values. On digits, where F1 of the pairs is highest among known classes.
+    # RS's values. How the one for digits was chosen: docs/lab-notes.md.
     ours={
         "cifar10": RS_CIFAR,
         "cifar100": RS_CIFAR100,
