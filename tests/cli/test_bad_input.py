@@ -156,7 +156,9 @@ def test_an_existing_run_stays_as_it_is(run: Finished, tmp_path: Path) -> None:
     before = contents(copy)
     call = ("discover", "iic", *DIGITS, *TINY, "--out", copy)
     refused(2, call, str(copy), "holds a run already", "--resume", "another --out")
-    refused(2, (*call, "--resume", "alpha=0.5", "seed=3"), "--resume", "other values for alpha, seed")
+    refused(
+        2, (*call, "--resume", "alpha=0.5", "seed=3"), "as it was started", "other values for alpha, seed"
+    )
     refused(2, ("discover", "uno-v2", *call[2:], "--resume"), "other values for", "method")
     refused(2, (*call, "--resume", "--subset", "13"), "other values for subset")
     assert contents(copy) == before
@@ -269,6 +271,9 @@ def test_figures_needs_one_run_or_two(run: Finished) -> None:
         (("bogus",), ("bogus",)),
         (("discover",), ("missing argument", "newfound discover --help")),
         (("discover", "iic", "--bogus"), ("--bogus", "newfound discover --help")),
+        (("discover", "iic", "--track", "matched"), ("--track", "if it is a setting, write track=VALUE")),
+        (("bench", "--batch-size=8"), ("--batch-size", "write batch_size=VALUE")),
+        (("bench", "heads=two"), ("heads", "integer", "'two'", "newfound methods iic")),
         (("discover", "iic", "--data"), ("--data", "argument")),
         (("discover", "iic", "--subset", "0"), ("--subset",)),
         (("discover", "iic", "--num-novel", "many"), ("--num-novel", "integer")),
@@ -283,6 +288,11 @@ def test_figures_needs_one_run_or_two(run: Finished) -> None:
 def test_calls_that_are_wrong(call: tuple[str, ...], words: tuple[str, ...]) -> None:
     refused(2, call, *words)
     assert not list(Path().iterdir())
+
+
+def test_what_is_no_setting_is_not_called_one() -> None:
+    for call in (("discover", "iic", "--data"), ("evaluate", "run", "--bogus")):
+        assert "setting" not in newfound(*call).err
 
 
 def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,12 +20,36 @@ def test_methods_side_by_side_reusing_what_is_there(tmp_path: Path) -> None:
     first = json.loads((place / "uno-v2-seed0" / "results.json").read_text())
     assert first["timing"]["discover"]["images"] > 0
     assert "images/s  ce" not in works(*CALL)
-    refused(2, (*CALL[:-1], "9"), "--resume", "subset")
+    refused(2, (*CALL[:-1], "9"), "other values for subset", "another --out")
+    _the_files_hold_every_run_of_the_folder(place)
+
+
+def _the_files_hold_every_run_of_the_folder(place: Path) -> None:
+    """The terminal shows what was asked for; runs on other images or with other settings stay out."""
+    copy_run(place / "uno-v2-seed0", seed=10)
+    copy_run(place / "uno-v2-seed0", seed=11, subset=9)
+    copy_run(place / "uno-v2-seed0", seed=12, lr=0.5)
+    out = works("compare", "uno-v1", "--data", "digits", "--subset", "8")
+    assert "uno-v2" not in out
+    assert "at most 8 images of each class" in out
+    rows = [line.split(",") for line in (place / "comparison.csv").read_text().splitlines()[1:]]
+    assert [row[0] for row in rows] == ["uno-v1", "uno-v2"]
+    assert [row[2].partition(" ")[2] for row in rows] == ["(n = 1)", "± 0.0 (n = 2)"]
+
+
+def copy_run(folder: Path, seed: int, subset: int = 8, **settings: float) -> None:
+    """The results of a run once more, as those of another."""
+    results = json.loads((folder / "results.json").read_text())
+    results |= {"seed": seed, "subset": subset, "config": results["config"] | {"seed": seed} | settings}
+    copy = folder.with_name(f"{results['method']}-seed{seed}")
+    copy.mkdir()
+    (copy / "results.json").write_text(json.dumps(results))
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (("iic", "epochs=2", "--data", "digits"), ("its own settings", "got epochs=2", "newfound discover")),
         (("iic", "icc", "--data", "digits"), ("unknown method 'icc'", "'iic'")),
         (("iic", "--data", "digits", "--track", "fair"), ("track", "'published' or 'matched'", "'fair'")),
         (("iic", "--data", "digits", "--seeds", "0"), ("--seeds",)),

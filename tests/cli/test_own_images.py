@@ -2,9 +2,13 @@
 
 import csv
 import json
+import shutil
+from collections import Counter
 from pathlib import Path
 
 from newfound.engine.checkpoint import Checkpoint
+from newfound.experiment import Folder
+from newfound.experiment.reopen import found_classes
 from tests.cli.calls import TINY, contents, refused, textures, works
 from tests.cli.conftest import Finished, OwnImages
 
@@ -32,8 +36,32 @@ def test_what_nobody_knows_is_not_scored(own_run: Finished) -> None:
     results = json.loads((own_run.path / "results.json").read_text())
     assert "task_aware" not in results
     assert sum(results["cluster_sizes"]) == 20
-    for verb in ("evaluate", "figures"):
-        refused(2, (verb, own_run.path), "true classes", "nobody knows", "assignments.csv")
+    refused(2, ("evaluate", own_run.path), "true classes", "nobody knows", "assignments.csv")
+
+
+def test_figures_that_need_no_truth_are_drawn(own_run: Finished, images: OwnImages) -> None:
+    *drawn, left_out = works("figures", own_run.path, "--out", "drawn").splitlines()
+    assert drawn == ["drawn/tsne.png", "drawn/tsne.pdf", "drawn/curves.png"]
+    assert all(Path(path).stat().st_size > 1000 for path in drawn)
+    assert left_out.startswith("left out: the confusion matrices, which need true classes")
+    refused(2, ("figures", own_run.path, "--data-dir", "."), "--data-dir", "own images")
+
+
+def test_the_map_shows_the_classes_of_the_assignments(own_run: Finished) -> None:
+    scores, classes, names, num_known = found_classes(Folder(own_run.path))
+    assert (tuple(scores.shape), num_known) == ((44, 5), 3)
+    assert classes[:24].tolist() == sorted(8 * [0, 1, 2])
+    assert [names[index] for index in classes[24:]] == [
+        row["class"] for row in rows_of(own_run.path / "assignments.csv")
+    ]
+
+
+def test_figures_of_images_that_have_changed_are_refused(own_run: Finished, images: OwnImages) -> None:
+    copy = Path(shutil.copytree(own_run.path, "copy"))
+    config = json.loads((copy / "config.json").read_text())
+    config["data"]["unlabelled"] = str(images.pile / "monday")
+    (copy / "config.json").write_text(json.dumps(config))
+    refused(2, ("figures", copy), "must be those of the run", "have changed", "bring them back")
 
 
 def test_strict_makes_it_fatal(images: OwnImages, own_run: Finished) -> None:
@@ -51,6 +79,9 @@ def test_new_images_get_known_and_novel_names(images: OwnImages, own_run: Finish
     out = works("predict", own_run.path, "new", "--out", "deep/new.csv")
     assert "left out: new/b.png: " in out
     assert "written: deep/new.csv" in out
+    table = [line.rsplit(maxsplit=1) for line in out.splitlines() if line[-3:].strip().isdigit()]
+    counts = Counter(row["class"] for row in rows_of(Path("deep/new.csv")))
+    assert {name.strip(): int(size) for name, size in table} == counts
     assert contents(own_run.path) == before
     rows = rows_of(Path("deep/new.csv"))
     assert [row["image"] for row in rows] == [f"new/a/0{row}.png" for row in range(3)]

@@ -44,6 +44,12 @@ def test_unknown_recipe_and_bad_seeds() -> None:
     refused(2, (*call, "--seeds", "a"), "--seeds must be whole numbers")
 
 
+def test_swapped_arguments_are_told_their_order() -> None:
+    right = ("benchmark must come first", "got iic cifar10", "newfound reproduce cifar10 iic")
+    refused(2, ("reproduce", "iic", "cifar10"), *right)
+    refused(2, ("reproduce", "iic", "rs"), "unknown benchmark 'iic'")
+
+
 def test_the_paper_s_estimate_is_a_recipe_where_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newfound.cli.reproduce.ESTIMATES", {"digits": 6})
     entry = registry.method_entry("iic")

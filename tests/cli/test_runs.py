@@ -185,6 +185,27 @@ def test_ctrl_c_saves_and_says_how_to_go_on(times: int, monkeypatch: pytest.Monk
     assert (state["stage"], state["epoch"]) == (("discover", 1) if times == 1 else ("pretrain", 1))
 
 
+@pytest.mark.parametrize(
+    ("verb", "go_on"),
+    [
+        (("discover", "iic", *DIGITS, *TINY), "repeat the same call with --resume to go on"),
+        (("estimate", "iic", "device=cpu", *DIGITS), "repeat the same call with --resume to go on"),
+        (("compare", "iic", *DIGITS), "repeat the same call to go on"),
+        (("reproduce", "digits", "iic"), "repeat the same call to go on"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_ctrl_c_twice_says_what_each_verb_has(
+    verb: tuple[str, ...], go_on: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(self: EpochProgress, record: EpochRecord, scores: dict[str, float]) -> None:
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(EpochProgress, "__call__", impatient)
+    refused(1, verb, "Ctrl-C came twice", f"; {go_on}\n")
+
+
 def test_ctrl_c_in_a_process_of_its_own() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "newfound", *LONG],

@@ -6,12 +6,11 @@ import subprocess
 import sys
 
 import pytest
-import typer.main
 from rich.console import Console
 
-from newfound.cli.app import app
+from newfound.cli.app import MODULES, command
 from newfound.cli.progress import EpochProgress
-from newfound.core.registry import method_names
+from newfound.core.registry import method_entry, method_names
 from newfound.engine.trainer import EpochRecord
 from tests.cli.calls import newfound, refused, works
 
@@ -27,6 +26,7 @@ SURFACE = {
     "compare": {
         *("methods", "--data", "--seeds", "--track", "--data-dir", "--subset", "--stop-after", "--out"),
     },
+    "calibrate": {*(TRAINING - {"--num-novel", "--resume"}), "--hold-out", "--seeds", "--record"},
     "reproduce": {
         *("benchmark", "method", "--recipe", "--seeds", "--data-dir", "--stop-after", "--out", "--results"),
     },
@@ -39,8 +39,7 @@ SURFACE = {
 
 
 def test_the_surface() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    found = {name: {opt for each in verb.params for opt in each.opts} for name, verb in commands.items()}
+    found = {name: {opt for each in command(name).params for opt in each.opts} for name in MODULES}
     assert found == SURFACE
 
 
@@ -81,6 +80,13 @@ def test_methods_lists_all_with_a_line_each() -> None:
     assert out.count("implemented") == 15
     assert "inter-class and intra-class constraints" in out
     assert "newfound methods NAME" in out
+
+
+def test_no_two_methods_are_described_alike() -> None:
+    described = {name: method_entry(name).description for name in method_names()}
+    assert len(set(described.values())) == len(described)
+    out = works("methods")
+    assert all(line in out for line in described.values())
 
 
 def test_methods_of_one_shows_defaults_meaning_and_published_values() -> None:
@@ -130,6 +136,36 @@ def test_importing_the_package_brings_nothing_slow() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     slow = {"sklearn", "scipy", "matplotlib", "PIL", "typer", "pydantic", "rich", "tensorboard"}
     assert not slow & set(json.loads(done.stdout))
+
+
+def test_the_list_of_verbs_needs_no_torch() -> None:
+    code = (
+        "import sys; from newfound.cli import main; sys.argv = ['newfound', '--help']\n"
+        "try: main()\n"
+        "finally: assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "Find the novel classes" in done.stdout
+
+
+@pytest.mark.parametrize("module", ["typer", "torch"])
+def test_ctrl_c_during_the_imports_ends_in_one_line(module: str) -> None:
+    code = f"""
+import sys
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+sys.argv = ["newfound", "methods"]
+from newfound.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.startswith("error: stopped by Ctrl-C; ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
 
 
 def test_tables_without_records_say_so() -> None:

@@ -28,6 +28,11 @@ def test_two_names_may_share_a_class_through_their_presets() -> None:
     assert recipe_for("uno-v1", "").config != recipe_for("uno-v2", "").config
 
 
+def test_a_method_is_described_by_its_module_or_by_what_it_says_itself() -> None:
+    assert Entry("x", UNO).description.startswith("UNO: a unified objective")
+    assert Entry("x", UNO, what="X: another.").description == "X: another."
+
+
 @pytest.mark.parametrize(
     ("benchmark", "whose", "values"),
     [

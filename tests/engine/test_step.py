@@ -1,6 +1,7 @@
 """One training step: what it does to weights, sums and prototypes, in every mode a CPU has."""
 
 import shutil
+import warnings
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import islice
@@ -179,6 +180,29 @@ def test_compiled_is_eager(digits: Dataset) -> None:
         torch.testing.assert_close(second.sums[name], value, rtol=1e-4, atol=1e-4)
     for name, value in eager.state_dict().items():
         torch.testing.assert_close(compiled.state_dict()[name], value, rtol=1e-4, atol=1e-4)
+
+
+def test_hints_of_the_compiler_are_not_shown_and_all_else_is(
+    digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, step = stepping(digits, 0.1)
+    hints = ("TensorFloat32 tensor cores for float32 ...", "\nOnline softmax is disabled on the fly ...")
+
+    def warn(self: Step, draw: Draw) -> None:
+        for message in (*hints, "a softmax of NaNs"):
+            warnings.warn(message, UserWarning, stacklevel=1)
+
+    monkeypatch.setattr(Step, "_train", warn)
+    vars(step)["mode"] = "compiled"
+    (draw,) = draws(step, 1)
+    shown = []
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            step(draw)
+        shown.append([str(each.message) for each in caught])
+    assert shown == [["a softmax of NaNs"], [*hints, "a softmax of NaNs"]]
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_a_step_that_cannot_be_captured_runs_compiled(

@@ -1,6 +1,7 @@
 """The figures as files, and what their titles say."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from subprocess import run as start
 
@@ -9,7 +10,7 @@ import pytest
 from PIL import Image
 
 from newfound.report.curves import draw_curves
-from newfound.report.figures import RunScores, figures, task_agnostic_figure, task_aware_figure
+from newfound.report.figures import RunScores, figures, task_agnostic_figure, task_aware_figure, tsne_figure
 
 NAMES = ["cat", "dog", "frog", "horse", "ship"]
 FILES = [
@@ -35,6 +36,14 @@ def test_every_figure_is_written_twice(tmp_path: Path, num_runs: int) -> None:
     assert all(path.stat().st_size > 1000 for path in paths)
     width, _ = Image.open(paths[0]).size
     assert width == num_runs * 720
+
+
+def test_without_truth_only_the_map_is_drawn(tmp_path: Path) -> None:
+    run = replace(scored("own"), found=True)
+    assert [path.name for path in figures([run], tmp_path)] == FILES[:2]
+    own, both = (tsne_figure(runs).get_suptitle() for runs in ([run], [scored("test"), run]))
+    assert own == "t-SNE of joint logits, training images\n● known  ▲ novel, as found"
+    assert both.startswith("t-SNE of joint logits, test images / training images\n")
 
 
 def test_titles_name_the_protocol_the_part_and_the_accuracy() -> None:

@@ -7,8 +7,27 @@ if TYPE_CHECKING:
     import typer
 
 
+INTERRUPTED = 130
+"""The exit code of what Ctrl-C ended, as shells have it."""
+
+
 def main() -> None:
-    """Run `newfound`; exit codes: 0, 1 for a failed or interrupted run, 2 for bad usage."""
+    """Run `newfound`; exit codes: 0, 1 for a failed or stopped run, 2 for bad usage, 130 for other Ctrl-C."""
+    try:
+        code = _call(sys.argv[1:] or ["--help"])
+    except KeyboardInterrupt:  # as soon as imports begin, which take seconds
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        _fail(
+            "stopped by Ctrl-C; a run that reached a checkpoint goes on from there: repeat the call, "
+            "with --resume where the command has it",
+            code,
+        )
+    sys.exit(code)
+
+
+def _call(arguments: list[str]) -> int | None:
+    """Run a command; every mistake that a person can mend becomes one line and an exit code."""
     import typer
 
     from newfound.cli.app import app
@@ -17,30 +36,39 @@ def main() -> None:
     # The base of typer's own usage errors, which some versions take from click and others bring along.
     bad_call = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
     try:
-        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        code: int | None = app(arguments, standalone_mode=False)
+        return code
+    except typer.Abort:  # what some versions make of Ctrl-C
+        return INTERRUPTED
     except NewfoundError as error:
-        code = _fail(str(error), error.exit_code)
+        return _fail(str(error), error.exit_code)
     except bad_call as error:
-        code = _fail(_sentence(error), 2)
+        return _fail(_sentence(error), 2)
     except OSError as error:
         where = error.filename or "a file"
-        code = _fail(f"{where} must be readable and writable; got: {error.strerror or error}", 1)
+        return _fail(f"{where} must be readable and writable; got: {error.strerror or error}", 1)
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
-        code = _fail(
+        return _fail(
             "the run must fit into memory; it does not; try a smaller batch_size, hidden or --size", 1
         )
-    except typer.Abort:
-        code = _fail("stopped by Ctrl-C; runs that reached a checkpoint go on with --resume", 1)
-    sys.exit(code)
 
 
 def _sentence(error: "typer.BadParameter") -> str:
     """What typer says, in the form of our own errors."""
     said = error.format_message().rstrip(".")
     command = error.ctx.command_path if error.ctx else "newfound"
-    return f"{said[0].lower()}{said[1:]}; {command} --help lists what it takes"
+    return f"{said[0].lower()}{said[1:]}; {_setting_hint(error)}{command} --help lists what it takes"
+
+
+def _setting_hint(error: "typer.BadParameter") -> str:
+    """How to write what was given as an option to a command that takes settings, in case it is one."""
+    option, own = getattr(error, "option_name", "") or "", error.ctx.command.params if error.ctx else []
+    known = {name for each in own for name in (each.name, *each.opts)}
+    if "settings" not in known or option in known or not option.startswith("--"):
+        return ""
+    return f"if it is a setting, write {option[2:].replace('-', '_')}=VALUE; "
 
 
 def _out_of_memory(error: BaseException) -> bool:

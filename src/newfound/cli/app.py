@@ -1,26 +1,65 @@
-"""The verbs of `newfound`, one function each."""
+"""The verbs of `newfound`: one function each, whose module is imported when it is called.
+
+So the list of them comes at once: most need torch, which takes seconds to import.
+"""
+
+import ast
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from newfound.cli import bench, compare, demo, estimate, look, reproduce, tables, train, use
+MODULES = {
+    "demo": "demo",
+    "data": "look",
+    "methods": "look",
+    "estimate": "estimate",
+    "pretrain": "train",
+    "discover": "train",
+    "compare": "compare",
+    "calibrate": "calibrate",
+    "reproduce": "reproduce",
+    "tables": "tables",
+    "bench": "bench",
+    "evaluate": "use",
+    "figures": "use",
+    "predict": "use",
+}
+"""Verb → the module that has a function of that name."""
+
+
+class Verbs(TyperGroup):
+    """Knows what each verb is about, and imports the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, known, rest = super().resolve_command(ctx, args)
+        return name, known and command(str(name)), rest
+
+
+def command(name: str) -> Any:
+    """A verb with its arguments and options."""
+    module, alone = import_module(f"newfound.cli.{MODULES[name]}"), typer.Typer(add_completion=False)
+    alone.command(name, epilog=getattr(module, "EPILOG", None))(getattr(module, name))
+    return get_command(alone)
+
+
+def _about(name: str) -> str:
+    """The docstring of a verb, read and not imported."""
+    source = Path(__file__).with_name(f"{MODULES[name]}.py").read_text(encoding="utf-8")
+    functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
+    return next(ast.get_docstring(function) or "" for function in functions if function.name == name)
+
 
 app = typer.Typer(
     name="newfound",
+    cls=Verbs,
     help="Find the classes nobody has named in a pile of unlabelled images.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo.demo)
-app.command()(look.data)
-app.command()(look.methods)
-app.command(epilog=estimate.SETTINGS)(estimate.estimate)
-app.command()(train.pretrain)
-app.command()(train.discover)
-app.command()(compare.compare)
-app.command()(reproduce.reproduce)
-app.command()(tables.tables)
-app.command()(bench.bench)
-app.command()(use.evaluate)
-app.command()(use.figures)
-app.command()(use.predict)
+for name in MODULES:
+    app.command(name, help=_about(name))(lambda: None)

@@ -9,13 +9,14 @@ from newfound.bench.record import bench_record
 from newfound.bench.setup import MODES, PARTS, checked_setup
 from newfound.bench.tables import bench_tables
 from newfound.cli.output import output
-from newfound.core.config import parse_overrides
+from newfound.cli.train import method_and_settings
 from newfound.core.errors import UsageError
 from newfound.engine.files import write_json
+from newfound.experiment.question import USUAL
 
 
 def bench(
-    method: Annotated[str, typer.Argument(help="A method; `newfound methods` lists them.")] = "iic",
+    method: Annotated[str, typer.Argument(help="A method; `newfound methods` lists them.")] = USUAL,
     settings: Annotated[
         list[str] | None, typer.Argument(help="Settings as key=value, for example batch_size=256 device=cpu.")
     ] = None,
@@ -28,7 +29,8 @@ def bench(
     """Measure a training step and its parts on this machine, on random pixels; a CPU gets a small version."""
     if out is not None and (out.suffix != ".json" or out.is_dir()):
         raise UsageError(f"--out must be a .json file; got {out}; for example --out bench.json")
-    setup = checked_setup(method, data, parse_overrides(settings or []), _names(modes), _names(parts))
+    method, overrides = method_and_settings(method, settings)
+    setup = checked_setup(method, data, overrides, _names(modes), _names(parts))
     console = output()
     record = bench_record(setup, console.print)
     for table in bench_tables(record):

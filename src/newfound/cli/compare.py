@@ -9,17 +9,18 @@ from rich.console import Console
 
 from newfound.cli.output import output
 from newfound.cli.progress import EpochProgress
-from newfound.cli.stopping import Stopping, duration
+from newfound.cli.running import results_of
+from newfound.cli.stopping import REPEAT, Stopping, duration
 from newfound.cli.train import DataDir, StopAfter, Subset
 from newfound.core.config import Recipe
 from newfound.core.errors import RunError, UsageError
 from newfound.core.registry import method_names, recipe_for
-from newfound.data.images import Dataset
 from newfound.engine.files import write_text
-from newfound.experiment import Folder, Run, Source, Stopped
+from newfound.experiment import Folder, Source, Stopped
 from newfound.experiment.check import check_run
-from newfound.experiment.finish import finish
-from newfound.report.comparison import FORMATS, compare_records, terminal_table
+from newfound.report.comparison import FORMATS, Comparison, compare_records, terminal_table
+
+Record = dict[str, Any]
 
 
 def compare(
@@ -38,8 +39,11 @@ def compare(
     """Run what is missing, sharing pretraining, and print one table; also as CSV, Markdown and LaTeX."""
     console, source = output(), Source(benchmark=data, data_dir=data_dir, subset=subset)
     limit = None if stop_after is None else duration(stop_after)
-    names = method_names() if methods == ["all"] else list(dict.fromkeys(methods))
-    recipes = [recipe_for(name, data, {"seed": s, "track": track}) for name in names for s in range(seeds)]
+    recipes = [
+        recipe_for(name, data, {"seed": seed, "track": track})
+        for name in _names(methods)
+        for seed in range(seeds)
+    ]
     place = out / data / track
     dataset = source.load()
     console.print(dataset.note)
@@ -51,49 +55,60 @@ def compare(
         for recipe in recipes:
             progress.label = f"{recipe.method} seed {recipe.run.seed}: "
             try:
-                records.append(_record(_folder(place, recipe), source, dataset, recipe, progress, stopping))
+                records.append(
+                    results_of(_folder(place, recipe), source, dataset, recipe, progress, stopping)
+                )
             except RunError as error:
                 progress.say(f"failed: {error}")
                 failed.append(f"{recipe.method} seed {recipe.run.seed}")
             except Stopped:
-                progress.say("stopped at a checkpoint; repeat the same call to go on")
+                progress.say(f"stopped at a checkpoint; {REPEAT}")
                 raise typer.Exit(1 if stopping.interrupted else 0) from None
-    _show(console, records, place, data, track)
+    if records:
+        _show(console, records, place, source, track)
     if failed:
         raise RunError(f"every method must finish; these failed: {', '.join(failed)}; see above for each")
+
+
+def _names(methods: list[str]) -> list[str]:
+    """The methods that are asked for, each once."""
+    settings = [word for word in methods if "=" in word]
+    if settings:
+        raise UsageError(
+            f"a comparison trains every method with its own settings; got {' '.join(settings)}; "
+            "leave that out, or try newfound discover, which takes settings"
+        )
+    return method_names() if methods == ["all"] else list(dict.fromkeys(methods))
 
 
 def _folder(place: Path, recipe: Recipe) -> Folder:
     return Folder(place / f"{recipe.method}-seed{recipe.run.seed}")
 
 
-def _record(
-    folder: Folder,
-    source: Source,
-    dataset: Dataset,
-    recipe: Recipe,
-    progress: EpochProgress,
-    stopping: Stopping,
-) -> dict[str, Any]:
-    """The results of one run: those in its folder, or of a run that goes on there."""
-    if folder.results.exists():
-        found: dict[str, Any] = json.loads(folder.results.read_text(encoding="utf-8"))
-        return found
-    folder.open(source, recipe, resume=True)
-    run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
-    # Both tracks of a benchmark find each other's weights here.
-    return finish(run, run.discover(folder.path.parent.parent / "pretrained"))
-
-
-def _show(console: Console, records: list[dict[str, Any]], place: Path, data: str, track: str) -> None:
-    if not records:
-        return
-    if "task_aware" not in records[0]:
-        raise UsageError(f"a comparison needs a benchmark whose classes are known; got {data}; try digits")
-    subset = records[0]["subset"]
-    what = data if subset is None else f"{data}, at most {subset} images of each class"
-    comparison = compare_records(records, data, track, what)
-    console.print(terminal_table(comparison))
+def _show(console: Console, records: list[Record], place: Path, source: Source, track: str) -> None:
+    """Print what was asked for; the files hold every run of the folder."""
+    console.print(terminal_table(_comparison(records, source, track)))
+    every = _comparison(_finished(place, source, track), source, track)
     for suffix, written in FORMATS.items():
-        write_text(place / f"comparison.{suffix}", written(comparison))
-    console.print(f"written: {place}/comparison.{{{','.join(FORMATS)}}}")
+        write_text(place / f"comparison.{suffix}", written(every))
+    console.print(f"written: {place}/comparison.{{{','.join(FORMATS)}}}, all runs of that folder")
+
+
+def _comparison(records: list[Record], source: Source, track: str) -> Comparison:
+    few = "" if source.subset is None else f", at most {source.subset} images of each class"
+    return compare_records(records, source.name, track, source.name + few)
+
+
+def _finished(place: Path, source: Source, track: str) -> list[Record]:
+    """The results of every run in the folder that a comparison makes of these images, by method and seed."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in place.glob("*-seed*/results.json")]
+    same = [record for record in found if _is_of(record, source, track)]
+    return sorted(same, key=lambda record: (record["method"], record["seed"]))
+
+
+def _is_of(record: Record, source: Source, track: str) -> bool:
+    if record["method"] not in method_names():
+        return False
+    recipe = recipe_for(record["method"], source.name, {"seed": record["seed"], "track": track})
+    asked = source.name, source.subset, recipe.flat()
+    return (record["benchmark"], record["subset"], record["config"]) == asked

@@ -20,13 +20,13 @@ from newfound.cli.train import (
     Strict,
     Subset,
     Unlabelled,
+    method_and_settings,
 )
-from newfound.core.config import parse_overrides
 from newfound.estimate.config import PREFIX, EstimateConfig
 from newfound.experiment import Source
 from newfound.experiment.question import USUAL, Question, load_unnumbered
 
-SETTINGS = "Its own settings: " + "; ".join(
+EPILOG = "Its own settings: " + "; ".join(
     f"{PREFIX}{each.name}={each.default} ({each.metadata['meaning']})" for each in fields(EstimateConfig)
 )
 
@@ -54,9 +54,7 @@ def estimate(
     """Estimate how many novel classes there are: a curve, a number and its range."""
     limit = None if stop_after is None else duration(stop_after)
     source = Source(data, data_dir, subset, labelled, unlabelled, None, size, strict)
-    if "=" in method:  # a setting, and no method before it
-        method, settings = USUAL, [method, *(settings or [])]
-    overrides = parse_overrides(settings or [])
+    method, overrides = method_and_settings(method, settings)
     if algorithm is not None:
         overrides[f"{PREFIX}algorithm"] = algorithm
     question = Question.of(source, method, overrides)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from newfound.cli.progress import EpochProgress
-from newfound.cli.stopping import Stopping
+from newfound.cli.stopping import RESUME, Stopping
 from newfound.data.images import Split
 from newfound.engine.trainer import EpochRecord
 from newfound.estimate.trial import Trial
@@ -47,7 +47,7 @@ def run_estimate(
 ) -> dict[str, Any]:
     """Make an estimate, resumably, draw its curve, and print what it says."""
     progress = TrialProgress(console)
-    with progress, Stopping(limit, progress.say) as stopping:
+    with progress, Stopping(limit, progress.say, RESUME) as stopping:
         try:
             found = estimate(
                 question,
@@ -61,9 +61,7 @@ def run_estimate(
                 should_stop=stopping,
             )
         except Stopped:
-            progress.say(
-                f"stopped; the trials so far are in {out}; repeat the same call with --resume to go on"
-            )
+            progress.say(f"stopped; the trials so far are in {out}; {RESUME}")
             raise typer.Exit(1 if stopping.interrupted else 0) from None
     draw_estimate(found, out / "estimate.png")
     console.print(curve_table(found))

@@ -1,6 +1,5 @@
 """What there is: data sets and methods."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -36,8 +35,7 @@ def methods(
     table = Table("name", "what it is", "status", title="newfound methods NAME lists the settings")
     records = load_records(results)
     for known in method_names():
-        document = sys.modules[method_entry(known).method.__module__].__doc__ or ""
-        table.add_row(known, document.splitlines()[0], status(records, known))
+        table.add_row(known, method_entry(known).description, status(records, known))
     output().print(table)
 
 

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from newfound.cli.stopping import REPEAT
 from newfound.cli.train import DataDir, StopAfter, run_chain
 from newfound.core.errors import UsageError, unknown
-from newfound.core.registry import method_entry
+from newfound.core.registry import method_entry, method_names
 from newfound.engine.files import write_json
 from newfound.experiment import Folder, Source
 from newfound.report.paper import ESTIMATES
@@ -32,6 +33,11 @@ def reproduce(
     results: Annotated[Path, typer.Option(help="Where the records are written.")] = Path("results"),
 ) -> None:
     """Run a published recipe, resuming by itself, and record it under results/."""
+    if benchmark in method_names() and method not in method_names():
+        raise UsageError(
+            f"the benchmark must come first, then the method; got {benchmark} {method}; "
+            f"try newfound reproduce {method} {benchmark}"
+        )
     source = Source(benchmark=benchmark, data_dir=data_dir)
     variations = {**method_entry(method).variations}
     if benchmark in ESTIMATES:
@@ -49,9 +55,7 @@ def reproduce(
         folder = Folder(out / benchmark / f"{name}-seed{seed}")
         overrides = {**(variations[recipe] if recipe else {}), "seed": seed}
         resume = folder.config.exists()
-        run_chain(
-            method, overrides, source, folder.path, resume, stop_after, go_on="repeat the same call to go on"
-        )
+        run_chain(method, overrides, source, folder.path, resume, stop_after, go_on=REPEAT)
         found = json.loads(folder.results.read_text(encoding="utf-8"))
         write_json(record, found | {"recipe": recipe or found["recipe"]})
         print(f"recorded: {record}")

@@ -8,6 +8,8 @@ from types import FrameType, TracebackType
 
 from newfound.core.errors import RunError, UsageError
 
+RESUME, REPEAT = "repeat the same call with --resume to go on", "repeat the same call to go on"
+"""How a run goes on: of a command that has --resume, and of one that goes on by itself."""
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 Handler = Callable[[int, FrameType | None], object] | int | None
 
@@ -23,8 +25,8 @@ def duration(text: str) -> float:
 class Stopping:
     """Says whether to stop at the end of this epoch; the second Ctrl-C within the block stops at once."""
 
-    def __init__(self, after: float | None, say: Callable[[str], None]) -> None:
-        self.say, self.interrupted = say, False
+    def __init__(self, after: float | None, say: Callable[[str], None], go_on: str = REPEAT) -> None:
+        self.say, self.go_on, self.interrupted = say, go_on, False
         self._end = None if after is None else time.monotonic() + after
         self._before: Handler = signal.SIG_DFL
 
@@ -42,7 +44,7 @@ class Stopping:
         if isinstance(error, KeyboardInterrupt):
             raise RunError(
                 "Ctrl-C came twice and stopped the run at once; what its last checkpoint holds is safe; "
-                "repeat the same call with --resume to go on"
+                + self.go_on
             ) from None
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from newfound.cli.estimating import run_estimate
 from newfound.cli.output import output
 from newfound.cli.progress import EpochProgress
-from newfound.cli.stopping import Stopping, duration
+from newfound.cli.stopping import RESUME, Stopping, duration
 from newfound.core.config import Overrides, parse_overrides
 from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
@@ -19,7 +19,7 @@ from newfound.estimate.config import split_settings
 from newfound.experiment import Folder, Run, Source, Stopped
 from newfound.experiment.check import check_run
 from newfound.experiment.finish import finish
-from newfound.experiment.question import Question, load_unnumbered, unnumbered
+from newfound.experiment.question import USUAL, Question, load_unnumbered, unnumbered
 from newfound.report.tables import Row, results_table
 
 AUTO = "auto"
@@ -104,6 +104,12 @@ def discover(
     run_chain(method, overrides, source, where, resume, stop_after)
 
 
+def method_and_settings(method: str, settings: list[str] | None) -> tuple[str, dict[str, str]]:
+    """The two where METHOD may be left out: a first word that is a setting is no method."""
+    words = settings or []
+    return (USUAL, parse_overrides([method, *words])) if "=" in method else (method, parse_overrides(words))
+
+
 def _given(num_novel: str | None) -> int | None:
     """What --num-novel says, if it is a number."""
     if num_novel is None or num_novel == AUTO:
@@ -144,7 +150,7 @@ def run_chain(
     stop_after: str | None,
     *,
     only_pretrain: bool = False,
-    go_on: str = "repeat the same call with --resume to go on",
+    go_on: str = RESUME,
 ) -> None:
     """Check everything that can be known, then train, resumably, and show the results."""
     console, folder, cache = output(), Folder(out), out.parent / "pretrained"
@@ -159,7 +165,7 @@ def run_chain(
     if resume and not folder.config.exists():
         console.print(f"nothing to resume in {out}: starting there")
     folder.open(source, recipe, resume)
-    with EpochProgress(console) as progress, Stopping(limit, progress.say) as stopping:
+    with EpochProgress(console) as progress, Stopping(limit, progress.say, go_on) as stopping:
         run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
         try:
             if only_pretrain:

@@ -1,16 +1,19 @@
 """The verbs that use finished runs: evaluate, figures, predict."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
+from rich.table import Column, Table
 
 from newfound.cli.output import output
 from newfound.core.errors import UsageError
 from newfound.experiment import Folder
-from newfound.experiment.reopen import evaluator_of
+from newfound.experiment.reopen import evaluator_of, found_classes
 from newfound.experiment.reopen import predict as predict_images
 from newfound.report.curves import draw_curves
 from newfound.report.evaluation import evaluation_tables
@@ -45,11 +48,16 @@ def figures(
         )
     runs = [run] if run else list(compare or ())
     target = out or (runs[-1] / "figures" if not compare else Path("figures"))
-    drawn = draw_figures(titled([run_scores(folder, data_dir) for folder in runs], runs), target)
+    scores = titled([run_scores(folder, data_dir) for folder in runs], runs)
+    drawn = draw_figures(scores, target)
     if not compare and trained(runs[0]):
         drawn.append(draw_run_curves(runs[0], target))
     for path in drawn:
         print(path)
+    if any(each.found for each in scores):
+        print(
+            "left out: the confusion matrices, which need true classes, and nobody knows those of own images"
+        )
 
 
 def titled(scores: list[RunScores], runs: list[Path]) -> list[RunScores]:
@@ -74,12 +82,16 @@ def draw_run_curves(run: Path, folder: Path) -> Path:
 
 
 def run_scores(run: Path, data_dir: str | None = None) -> RunScores:
-    """What a run says of the test images, as the figures want it."""
+    """What a run says of the test images, as the figures want it; of its own where nobody knows the truth."""
     folder = Folder(run)
-    evaluator, names, head = evaluator_of(folder, data_dir)
-    scores = evaluator.test_scores()[head].cpu().numpy()
-    labels = evaluator.truth.test_labels.cpu().numpy()
-    return RunScores(folder.recipe().method, scores, labels, names, evaluator.method.task.num_known)
+    title, found = folder.recipe().method, folder.source().benchmark is None
+    if found:
+        scores, labels, names, num_known = found_classes(folder, data_dir)
+    else:
+        evaluator, names, head = evaluator_of(folder, data_dir)
+        scores, labels = evaluator.test_scores()[head], evaluator.truth.test_labels
+        num_known = evaluator.method.task.num_known
+    return RunScores(title, scores.cpu().numpy(), labels.cpu().numpy(), names, num_known, found)
 
 
 def predict(
@@ -99,6 +111,17 @@ def predict(
         raise UsageError(
             f"--out must be a new file; {target} is there already; move it away or choose another name"
         )
-    for line in predict_images(Folder(run), images, target, strict):
+    sizes, left_out = predict_images(Folder(run), images, target, strict)
+    for line in left_out:
         print(f"left out: {line}")
+    output().print(sizes_table(sizes))
     print(f"written: {target}")
+
+
+def sizes_table(sizes: Mapping[str, int]) -> Table:
+    """Class → images, of the classes that have some."""
+    table = Table("class", Column("images", justify="right"), box=box.SIMPLE_HEAD)
+    for name, size in sizes.items():
+        if size:
+            table.add_row(name, f"{size:,}")
+    return table

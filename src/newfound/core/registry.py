@@ -1,5 +1,6 @@
 """The tables of methods and pretraining stages: a name, a class, the values its paper gives a benchmark."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -25,6 +26,13 @@ class Entry:
     """Benchmark or kind of data → values we chose where no paper gives any."""
     variations: Mapping[str, Overrides] = field(default_factory=dict)
     """Name → what it changes: the rows of an ablation, a shorter schedule, the matched track."""
+    what: str = ""
+    """What it is, where its module is about several methods."""
+
+    @property
+    def description(self) -> str:
+        """What it is in one line: the first of its module, if nothing else is said."""
+        return self.what or (sys.modules[self.method.__module__].__doc__ or "").partition("\n")[0]
 
     def values_for(self, benchmark: str) -> tuple[str, Overrides]:
         """Whose values a benchmark is trained with, and which; imagenet-30-a has those of imagenet-30."""
@@ -51,6 +59,7 @@ _STAGES: dict[str, type[Learner]] = {}
 def register(
     name: str,
     *,
+    what: str = "",
     preset: Overrides | None = None,
     published: Mapping[str, Overrides] | None = None,
     ours: Mapping[str, Overrides] | None = None,
@@ -60,7 +69,7 @@ def register(
 
     def add(method: M) -> M:
         named = {"matched": {"track": "matched"}, **(variations or {})}
-        _METHODS[name] = Entry(name, method, preset or {}, published or {}, ours or {}, named)
+        _METHODS[name] = Entry(name, method, preset or {}, published or {}, ours or {}, named, what)
         return method
 
     return add

@@ -4,8 +4,9 @@ The three modes compute the same thing; which of them runs is decided here and n
 """
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal
 
 import torch
@@ -21,6 +22,10 @@ Extra = Callable[[Outputs, Batch], Losses]
 """Terms beside the learner's own, from what its forward returned."""
 WARM_UP_STEPS = 3
 """Real steps that run before a capture, so that the optimiser's state and all workspaces exist."""
+COMPILER: dict[str, str | int | bool | Callable[..., object]] = {"realize_reads_threshold": 8}
+"""What depends on few tensors is computed again where it is read, lest it go through memory."""
+HINTS = ("TensorFloat32 tensor cores", r"\s*Online softmax is disabled")
+"""How those hints of the compiler begin that a user can do nothing about; float32 products stay exact."""
 
 
 class Step:
@@ -49,7 +54,7 @@ class Step:
         self._losses: Callable[[Batch], Losses] = self._forward
         if mode != "eager":
             self._prepare = torch.compile(loader.batch, dynamic=False)
-            self._losses = torch.compile(self._forward, dynamic=False)
+            self._losses = torch.compile(self._forward, dynamic=False, options=COMPILER)
         # Shapes never change, so the fastest convolution found in the first step serves all others.
         torch.backends.cudnn.benchmark = self.device.type == "cuda"
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -81,7 +86,7 @@ class Step:
         """The step that compiles, timed apart; where nothing can be compiled, all steps are eager."""
         start = time.perf_counter()
         try:
-            with self._side_stream():
+            with self._side_stream(), _without_hints():
                 self._train(draw)
         except _compile_errors() as error:
             self._fall_back(error)
@@ -157,6 +162,14 @@ class Step:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._train(self._static)
+
+
+@contextmanager
+def _without_hints() -> Iterator[None]:
+    with warnings.catch_warnings():
+        for beginning in HINTS:
+            warnings.filterwarnings("ignore", beginning, UserWarning)
+        yield
 
 
 def _first_line(error: Exception) -> str:

@@ -52,8 +52,8 @@ class Folder:
         differing = _differences(self.read(), _asked(source, recipe))
         if differing:
             raise UsageError(
-                f"--resume must repeat the call that started {self.path}; got other values for "
-                f"{', '.join(differing)}; leave them as they were, or choose another --out"
+                f"a run must go on as it was started; got other values for {', '.join(differing)} than "
+                f"{self.path} has; leave them as they were, or choose another --out"
             )
 
     def _check_free(self) -> None:

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from newfound.core.errors import CheckpointError, UsageError
 from newfound.core.learner import Method
 from newfound.core.records import Task
 from newfound.data.assemble import novel_names
-from newfound.data.images import Look
+from newfound.data.images import Dataset, Look
 from newfound.data.own import load_pile
 from newfound.engine.bank import Viewer
 from newfound.engine.checkpoint import Checkpoint, load_strictly
@@ -46,14 +49,13 @@ def load_method(folder: Folder) -> tuple[Method, Viewer, Checkpoint]:
 
 def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator, tuple[str, ...], int]:
     """The evaluator of a run on its own benchmark, the names of all classes, and the head of lowest loss."""
-    source = folder.source()
-    if source.benchmark is None:
+    if folder.source().benchmark is None:
         raise UsageError(
             f"an evaluation needs the true classes; {folder.path} ran on images whose classes nobody knows; "
             "look at its assignments.csv instead"
         )
     method, viewer, checkpoint = load_method(folder)
-    data = (replace(source, data_dir=data_dir) if data_dir else source).load().to(viewer.device)
+    data = _images(folder, data_dir).to(viewer.device)
     assert data.truth is not None
     return (
         Evaluator(method, viewer, data.split.unlabelled, data.truth),
@@ -62,11 +64,42 @@ def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator
     )
 
 
-def predict(folder: Folder, images: Path, out: Path, strict: bool) -> Sequence[str]:
-    """Write image, class (known or novel) and confidence for new images; returns the files left out."""
+def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, Tensor, tuple[str, ...], int]:
+    """What a run found in images whose classes nobody knows, from the images it was trained on.
+
+    Scores (n, C), classes (n,) that are given for labelled and found for unlabelled images, the names of all
+    classes, and how many are known.
+    """
+    method, viewer, checkpoint = load_method(folder)
+    data = _images(folder, data_dir)
+    if data.fingerprint() != checkpoint.state["images"]:
+        raise UsageError(
+            f"the images must be those of the run; those of {folder.path} have changed; bring them back"
+        )
+    split, head = data.split.to(viewer.device), best_head(checkpoint.state["lines"])
+    labelled, unlabelled = (
+        viewer.over(images, method.scores, axis=1)[head] for images in (split.labelled, split.unlabelled)
+    )
+    novel = viewer.over(split.unlabelled, method.novel_scores, axis=1)[head].argmax(-1)
+    classes = torch.cat([split.labels, novel + split.task.num_known])
+    return torch.cat([labelled, unlabelled]), classes, data.class_names, split.task.num_known
+
+
+def _images(folder: Folder, data_dir: str | None) -> Dataset:
+    """The images that a run was trained on, from where they are now."""
+    source = folder.source()
+    return (replace(source, data_dir=data_dir) if data_dir else source).load()
+
+
+def predict(folder: Folder, images: Path, out: Path, strict: bool) -> tuple[dict[str, int], Sequence[str]]:
+    """Write image, class (known or novel) and confidence for new images.
+
+    Returns how many images each class has, and the files left out.
+    """
     method, viewer, checkpoint = load_method(folder)
     pile, skipped = load_pile(images, viewer.look.stored, strict)
     scores = viewer.over(pile.to(viewer.device), method.scores, axis=1)[best_head(checkpoint.state["lines"])]
     known = list(checkpoint.state["class_names"])[: method.task.num_known]
-    write_assignments(out, pile.names, scores, [*known, *novel_names(known, method.task.num_novel)])
-    return skipped
+    names = [*known, *novel_names(known, method.task.num_novel)]
+    sizes = write_assignments(out, pile.names, scores, names).bincount(minlength=len(names)).tolist()
+    return dict(zip(names, sizes, strict=True)), skipped

@@ -6,6 +6,7 @@ from typing import Any
 
 from newfound.core.errors import UsageError
 from newfound.data.benchmarks import load_benchmark
+from newfound.data.holdout import hold_out
 from newfound.data.images import Dataset
 from newfound.data.own import load_own
 
@@ -28,6 +29,8 @@ class Source:
     """The fingerprint of a data set that was made in Python and cannot be loaded again from here."""
     estimated: str | None = None
     """The algorithm that num_novel comes from, where nobody gave it."""
+    held_out: int | None = None
+    """How many known classes play the novel ones, all others being dropped."""
 
     @property
     def name(self) -> str:
@@ -46,6 +49,8 @@ class Source:
                 "this needs the images of the run, which were given in Python; they are in no file; "
                 "use newfound predict for new ones"
             )
+        if self.held_out is not None:
+            return hold_out(self.before_hold_out(), self.held_out)
         if self.benchmark:
             foreign = [key for key in OWN_ONLY if getattr(self, key) is not None]
             if foreign and not (self.estimated and foreign == ["num_novel"]):
@@ -67,6 +72,18 @@ class Source:
         return load_own(
             Path(self.labelled), Path(self.unlabelled), self.num_novel, self.size, self.strict, self.subset
         )
+
+    def before_hold_out(self) -> Dataset:
+        """The images that known classes are held out of; nobody need say how many novel ones own images have.
+
+        Those have a number all the same, which goes with the images it is about.
+        """
+        if not (self.benchmark or (self.labelled and self.unlabelled)):
+            raise UsageError(
+                "holding classes out needs images: --data NAME, or --labelled and --unlabelled together; "
+                "newfound data lists the names"
+            )
+        return replace(self, held_out=None, num_novel=None if self.benchmark else 1).load()
 
     def as_dict(self) -> dict[str, Any]:
         """Only what was given."""

@@ -52,8 +52,15 @@ _OURS: dict[str, Overrides] = {
 }
 
 
-@register("kcl", ours=_OURS)
-@register("mcl", preset={"pair_loss": "likelihood"}, ours=_OURS)
+@register(
+    "kcl", what="KCL: clustering by predicted pairs, with a KL loss (Hsu et al., ICLR 2018).", ours=_OURS
+)
+@register(
+    "mcl",
+    what="MCL: clustering by predicted pairs, by their likelihood (Hsu et al., ICLR 2019).",
+    preset={"pair_loss": "likelihood"},
+    ours=_OURS,
+)
 class PairClustering(Method):
     """A clustering head g that agrees with what the similarity network says of every pair."""
 

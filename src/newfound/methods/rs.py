@@ -35,6 +35,7 @@ _OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
 
 @register(
     "rs",
+    what='RS: ranking statistics (Han et al., ICLR 2020, "AutoNovel").',
     published={
         "cifar10": RS_CIFAR,
         "cifar100": RS_CIFAR100,
@@ -44,6 +45,7 @@ _OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
 )
 @register(
     "rs+",
+    what='RS+: RS whose known head learns the novel classes too (Han et al., ICLR 2020, "AutoNovel").',
     preset={"incremental": True},
     published={
         "cifar10": RS_CIFAR,

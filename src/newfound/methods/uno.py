@@ -46,6 +46,7 @@ _V1 = {
 
 @register(
     "uno-v1",
+    what="UNO v1: a unified objective, as in the paper (Fini et al., ICCV 2021).",
     # For ImageNet, v1's learning rate, heads and over-clusters are known; the rest is v2's.
     preset=_V1,
     published={
@@ -57,6 +58,7 @@ _V1 = {
 )
 @register(
     "uno-v2",
+    what="UNO v2: a unified objective, its authors' later recipe with small crops (Fini et al., ICCV 2021).",
     published={
         "cifar10": {"overcluster": 10},
         "cifar100-20": {"overcluster": 5},

@@ -47,8 +47,8 @@ class BasicBlock(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         out = self.bn1(self.conv1(maps), relu=True)
-        out = self.bn2(self.conv2(out))
-        return F.relu(out + self.downsample(maps), inplace=True)
+        last: Tensor = self.bn2(self.conv2(out), relu=True, plus=self.downsample(maps))
+        return last
 
 
 class Bottleneck(nn.Module):
@@ -69,8 +69,8 @@ class Bottleneck(nn.Module):
     def forward(self, maps: Tensor) -> Tensor:
         out = self.bn1(self.conv1(maps), relu=True)
         out = self.bn2(self.conv2(out), relu=True)
-        out = self.bn3(self.conv3(out))
-        return F.relu(out + self.downsample(maps), inplace=True)
+        last: Tensor = self.bn3(self.conv3(out), relu=True, plus=self.downsample(maps))
+        return last
 
 
 Block = type[BasicBlock] | type[Bottleneck]

@@ -30,22 +30,28 @@ class RunScores:
     """(n,) true classes as joint ids."""
     class_names: Sequence[str]
     num_known: int
+    found: bool = False
+    """Whether the images are those of training, and the novel ones have the classes that the run found."""
 
 
 def figures(runs: Sequence[RunScores], folder: Path) -> list[Path]:
-    """Draw the runs side by side and list the files written, each figure as PNG and as PDF."""
+    """Draw the runs side by side and list the files written, each figure as PNG and as PDF.
+
+    Confusion matrices need the true classes.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = {
-        "tsne": tsne_figure(runs),
-        "confusion-task-aware": task_aware_figure(runs),
-        "confusion-task-agnostic": task_agnostic_figure(runs),
-    }
+    drawn = {"tsne": tsne_figure(runs)}
+    if not any(run.found for run in runs):
+        drawn["confusion-task-aware"] = task_aware_figure(runs)
+        drawn["confusion-task-agnostic"] = task_agnostic_figure(runs)
     return [path for name, figure in drawn.items() for path in save(figure, folder / name)]
 
 
 def tsne_figure(runs: Sequence[RunScores]) -> "Figure":
     """A map of each run's joint logits, a column for each run."""
-    figure, axes = _grid(1, len(runs), "t-SNE of joint logits, test images\n● known  ▲ novel")
+    images = " / ".join(dict.fromkeys("training images" if run.found else "test images" for run in runs))
+    novel = "novel, as found" if any(run.found for run in runs) else "novel"
+    figure, axes = _grid(1, len(runs), f"t-SNE of joint logits, {images}\n● known  ▲ {novel}")
     for run, ax in zip(runs, axes[0], strict=True):
         draw_tsne(run.scores, run.labels, run.class_names, run.num_known, run.title, ax)
     if len(runs[0].class_names) <= MOST_IN_LEGEND:

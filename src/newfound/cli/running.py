@@ -1,0 +1,63 @@
+"""Many runs in a row, for the verbs that set their numbers side by side."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from newfound.cli.progress import EpochProgress
+from newfound.cli.stopping import REPEAT, Stopping
+from newfound.core.config import Recipe
+from newfound.core.errors import RunError
+from newfound.data.images import Dataset
+from newfound.experiment import Folder, Run, Source, Stopped
+from newfound.experiment.finish import finish
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to be made, or to be found in its folder."""
+
+    label: str
+    folder: Folder
+    recipe: Recipe
+
+
+def results_of_all(
+    console: Console, source: Source, dataset: Dataset, jobs: Sequence[Job], limit: float | None
+) -> list[dict[str, Any] | None]:
+    """The results of each job; None where its run failed, which is said."""
+    found: list[dict[str, Any] | None] = []
+    with EpochProgress(console) as progress, Stopping(limit, progress.say) as stopping:
+        for job in jobs:
+            progress.label = f"{job.label}: "
+            try:
+                found.append(results_of(job.folder, source, dataset, job.recipe, progress, stopping))
+            except RunError as error:
+                progress.say(f"failed: {error}")
+                found.append(None)
+            except Stopped:
+                progress.say(f"stopped at a checkpoint; {REPEAT}")
+                raise typer.Exit(1 if stopping.interrupted else 0) from None
+    return found
+
+
+def results_of(
+    folder: Folder,
+    source: Source,
+    dataset: Dataset,
+    recipe: Recipe,
+    progress: EpochProgress,
+    stopping: Stopping,
+) -> dict[str, Any]:
+    """The results of one run: those in its folder, or of a run that goes on there."""
+    if folder.results.exists():
+        found: dict[str, Any] = json.loads(folder.results.read_text(encoding="utf-8"))
+        return found
+    folder.open(source, recipe, resume=True)
+    run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
+    # Folders of runs lie two deep: what differs in the one above them can still share weights.
+    return finish(run, run.discover(folder.path.parent.parent / "pretrained"))
