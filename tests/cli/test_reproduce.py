@@ -22,11 +22,12 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_recipe_is_recorded_for_each_seed_and_only_once() -> None:
     call = ("reproduce", "digits", "iic", "--recipe", "tiny", "--seeds", "0,1")
-    said = works(*call)
+    said = works(*call, "--note", "on a busy machine")
     assert "recorded: results/digits/iic-tiny-seed1.json" in said
     records = [json.loads(Path(f"results/digits/iic-tiny-seed{seed}.json").read_text()) for seed in (0, 1)]
     assert [record["seed"] for record in records] == [0, 1]
     assert {record["recipe"] for record in records} == {"tiny"}
+    assert {record["note"] for record in records} == {"on a busy machine"}
     assert "is recorded already" in works(*call)
 
 

@@ -31,6 +31,9 @@ def reproduce(
         "runs/reproduce"
     ),
     results: Annotated[Path, typer.Option(help="Where the records are written.")] = Path("results"),
+    note: Annotated[
+        str | None, typer.Option(help="Kept in the record, for example that the GPU was shared.")
+    ] = None,
 ) -> None:
     """Run a published recipe, resuming by itself, and record it under results/."""
     if benchmark in method_names() and method not in method_names():
@@ -57,7 +60,8 @@ def reproduce(
         resume = folder.config.exists()
         run_chain(method, overrides, source, folder.path, resume, stop_after, go_on=REPEAT)
         found = json.loads(folder.results.read_text(encoding="utf-8"))
-        write_json(record, found | {"recipe": recipe or found["recipe"]})
+        remark = {"note": note} if note else {}
+        write_json(record, found | {"recipe": recipe or found["recipe"]} | remark)
         print(f"recorded: {record}")
 
 

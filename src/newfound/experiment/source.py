@@ -74,15 +74,13 @@ class Source:
         )
 
     def before_hold_out(self) -> Dataset:
-        """The images that known classes are held out of; nobody need say how many novel ones own images have.
-
-        Those have a number all the same, which goes with the images it is about.
-        """
+        """The images that known classes are held out of; own images need no number of novel classes here."""
         if not (self.benchmark or (self.labelled and self.unlabelled)):
             raise UsageError(
                 "holding classes out needs images: --data NAME, or --labelled and --unlabelled together; "
                 "newfound data lists the names"
             )
+        # Own images must come with a number; it is dropped with the pile that it is about.
         return replace(self, held_out=None, num_novel=None if self.benchmark else 1).load()
 
     def as_dict(self) -> dict[str, Any]:
