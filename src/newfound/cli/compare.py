@@ -8,15 +8,13 @@ import typer
 from rich.console import Console
 
 from newfound.cli.output import output
-from newfound.cli.progress import EpochProgress
-from newfound.cli.running import results_of
-from newfound.cli.stopping import REPEAT, Stopping, duration
+from newfound.cli.running import Job, results_of_all
+from newfound.cli.stopping import duration
 from newfound.cli.train import DataDir, StopAfter, Subset
-from newfound.core.config import Recipe
 from newfound.core.errors import RunError, UsageError
 from newfound.core.registry import method_names, recipe_for
 from newfound.engine.files import write_text
-from newfound.experiment import Folder, Source, Stopped
+from newfound.experiment import Folder, Source
 from newfound.experiment.check import check_run
 from newfound.report.comparison import FORMATS, Comparison, compare_records, terminal_table
 
@@ -39,33 +37,18 @@ def compare(
     """Run what is missing, sharing pretraining, and print one table; also as CSV, Markdown and LaTeX."""
     console, source = output(), Source(benchmark=data, data_dir=data_dir, subset=subset)
     limit = None if stop_after is None else duration(stop_after)
-    recipes = [
-        recipe_for(name, data, {"seed": seed, "track": track})
-        for name in _names(methods)
-        for seed in range(seeds)
-    ]
     place = out / data / track
+    jobs = [_job(place, name, seed, data, track) for name in _names(methods) for seed in range(seeds)]
     dataset = source.load()
     console.print(dataset.note)
-    for recipe in recipes:
-        _folder(place, recipe).check(source, recipe, resume=True)
-        check_run(recipe, dataset.split)
-    with EpochProgress(console) as progress, Stopping(limit, progress.say) as stopping:
-        records, failed = [], []
-        for recipe in recipes:
-            progress.label = f"{recipe.method} seed {recipe.run.seed}: "
-            try:
-                records.append(
-                    results_of(_folder(place, recipe), source, dataset, recipe, progress, stopping)
-                )
-            except RunError as error:
-                progress.say(f"failed: {error}")
-                failed.append(f"{recipe.method} seed {recipe.run.seed}")
-            except Stopped:
-                progress.say(f"stopped at a checkpoint; {REPEAT}")
-                raise typer.Exit(1 if stopping.interrupted else 0) from None
+    for job in jobs:
+        job.folder.check(source, job.recipe, resume=True)
+        check_run(job.recipe, dataset.split)
+    results = results_of_all(console, source, dataset, jobs, limit)
+    records = [result for result in results if result is not None]
     if records:
         _show(console, records, place, source, track)
+    failed = [job.label for job, result in zip(jobs, results, strict=True) if result is None]
     if failed:
         raise RunError(f"every method must finish; these failed: {', '.join(failed)}; see above for each")
 
@@ -81,8 +64,9 @@ def _names(methods: list[str]) -> list[str]:
     return method_names() if methods == ["all"] else list(dict.fromkeys(methods))
 
 
-def _folder(place: Path, recipe: Recipe) -> Folder:
-    return Folder(place / f"{recipe.method}-seed{recipe.run.seed}")
+def _job(place: Path, name: str, seed: int, data: str, track: str) -> Job:
+    recipe = recipe_for(name, data, {"seed": seed, "track": track})
+    return Job(f"{name} seed {seed}", Folder(place / f"{name}-seed{seed}"), recipe)
 
 
 def _show(console: Console, records: list[Record], place: Path, source: Source, track: str) -> None:

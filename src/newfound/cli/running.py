@@ -35,7 +35,7 @@ def results_of_all(
         for job in jobs:
             progress.label = f"{job.label}: "
             try:
-                found.append(results_of(job.folder, source, dataset, job.recipe, progress, stopping))
+                found.append(_results_of(job.folder, source, dataset, job.recipe, progress, stopping))
             except RunError as error:
                 progress.say(f"failed: {error}")
                 found.append(None)
@@ -45,7 +45,7 @@ def results_of_all(
     return found
 
 
-def results_of(
+def _results_of(
     folder: Folder,
     source: Source,
     dataset: Dataset,
