@@ -69,7 +69,9 @@ def test_a_run_tells_what_was_held_out_and_opens_again() -> None:
     dataset = Folder(path).source().load()
     assert (dataset.split.task.num_known, dataset.split.task.num_novel) == (2, 3)
     assert dataset.class_names == tuple("01234")
-    acc = json.loads((path / "results.json").read_text())["task_aware"]["train"]["acc"]["mean"]
+    results = json.loads((path / "results.json").read_text())
+    assert (results["held_out"], results["recipe"]) == (3, "custom")
+    acc = results["task_aware"]["train"]["acc"]["mean"]
     assert f"{100 * acc:.1f}" in works("evaluate", path)
     refused(2, (*CALL, "alpha=0.01,0.05", "--hold-out", "2"), "other values for held_out", "another --out")
     refused(2, (*CALL, "alpha=0.01,0.05", "--hold-out", "3", "beta=1"), "other values for beta")

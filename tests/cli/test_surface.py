@@ -29,6 +29,7 @@ SURFACE = {
     "calibrate": {*(TRAINING - {"--num-novel", "--resume"}), "--hold-out", "--seeds", "--record"},
     "reproduce": {
         *("benchmark", "method", "--recipe", "--seeds", "--data-dir", "--stop-after", "--out", "--results"),
+        "--note",
     },
     "tables": {"--results"},
     "bench": {"method", "settings", "--data", "--modes", "--parts", "--out"},

@@ -84,7 +84,7 @@ def draw_run_curves(run: Path, folder: Path) -> Path:
 def run_scores(run: Path, data_dir: str | None = None) -> RunScores:
     """What a run says of the test images, as the figures want it; of its own where nobody knows the truth."""
     folder = Folder(run)
-    title, found = folder.recipe().method, folder.source().benchmark is None
+    title, found = folder.recipe().method, not folder.source().truth_is_known
     if found:
         scores, labels, names, num_known = found_classes(folder, data_dir)
     else:

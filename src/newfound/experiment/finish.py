@@ -43,6 +43,7 @@ def describe(run: Run) -> dict[str, Any]:
         "recipe": recipe_name(run),
         "benchmark": source.name,
         "subset": source.subset,
+        **({"held_out": source.held_out} if source.held_out else {}),
         **_estimated(source),
         "seed": recipe.run.seed,
         "config": recipe.flat(),
@@ -71,11 +72,9 @@ def recipe_name(run: Run) -> str:
         **entry.variations,
     }
     for name, overrides in named.items():
-        if (
-            source.subset is None
-            and source.estimated is None
-            and _deciding(run, recipe_for(recipe.method, source.name, overrides)) == (_deciding(run, recipe))
-        ):
+        if (source.subset, source.estimated, source.held_out) == (None, None, None) and _deciding(
+            run, recipe_for(recipe.method, source.name, overrides)
+        ) == (_deciding(run, recipe)):
             return name
     return "custom"
 

@@ -37,6 +37,11 @@ class Source:
         """What the registry's published values and ours are looked up by."""
         return self.benchmark or "own"
 
+    @property
+    def truth_is_known(self) -> bool:
+        """Whether anybody knows the classes of its unlabelled images."""
+        return self.benchmark is not None or self.held_out is not None
+
     @classmethod
     def of(cls, dataset: Dataset) -> "Source":
         """The source of a data set at hand."""
