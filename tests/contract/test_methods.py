@@ -46,6 +46,30 @@ def test_loss_is_finite_and_every_trainable_parameter_gets_a_gradient(name: str,
     assert not without
 
 
+def gradient(name: str, dataset: Dataset, compiled: bool) -> torch.Tensor:
+    """Of all parameters in one row, in the second of two steps, when memories have moved on."""
+    method, batch, clock = learner_and_batch(name, dataset)
+
+    def step() -> torch.Tensor:
+        return total(method.loss(method(batch, clock), batch, clock))
+
+    torch.compiler.reset()
+    # What a compiled step computes, and what of it again in the backward pass, but without its kernels.
+    call = torch.compile(step, backend="aot_eager_decomp_partition", dynamic=False) if compiled else step
+    for seed in range(2):
+        method.zero_grad()
+        torch.manual_seed(seed)
+        call().backward()  # type: ignore[no-untyped-call]
+    return torch.cat([p.grad.flatten() for p in method.parameters() if p.grad is not None])
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "kmeans"])
+def test_gradients_are_the_same_where_the_step_is_compiled(name: str, digits: Dataset) -> None:
+    eager, compiled = (gradient(name, digits, compiled) for compiled in (False, True))
+    assert eager.norm() > 0
+    assert (compiled - eager).norm() < 0.01 * eager.norm()
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_scores_cover_all_classes_for_every_head(name: str, digits: Dataset) -> None:
     method = build_method(tiny_recipe(name), digits.split.task, digits.split.look, CPU).eval()

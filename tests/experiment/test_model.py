@@ -114,6 +114,18 @@ def test_our_own_pretrained_file_gives_the_same_as_the_cache(digits: Dataset, tm
     assert all(torch.equal(value, result[key]) for key, value in expected.items())
 
 
+def test_of_a_chain_the_last_stage_that_is_there_suffices(digits: Dataset, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    first = tiny_run(tmp_path / "first", tiny_recipe("rs"), digits).pretrain(cache)
+    (rotnet,) = cache.glob("rotnet-*")
+    rotnet.unlink()
+    second = tiny_run(tmp_path / "second", tiny_recipe("rs"), digits)
+    weights = second.pretrain(cache)
+    assert not second.timing
+    assert not rotnet.exists()
+    assert all(torch.equal(weights[key], value) for key, value in first.items())
+
+
 @pytest.mark.parametrize("name", ["none.safetensors", "none.pth"])
 def test_missing_pretrained_file_is_one_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(CheckpointError, match=r"a checkpoint must be at .*found none; check the path"):

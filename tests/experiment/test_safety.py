@@ -91,7 +91,7 @@ def test_a_step_that_cannot_be_compiled_runs_eagerly(
 ) -> None:
     """One line says so, the record too, and the weights are those of an eager run."""
 
-    def broken(function, dynamic):  # type: ignore[no-untyped-def]
+    def broken(function, **_):  # type: ignore[no-untyped-def]
         def fail(*arguments: object) -> None:
             raise torch._dynamo.exc.TorchDynamoException("no compiler")
 

@@ -13,13 +13,13 @@ from newfound.nn.memory import Memory
 @pytest.mark.parametrize("batch", [1, 3, 5, 8])
 def test_it_is_first_in_first_out(batch: int) -> None:
     memory, expected = Memory(5, 2), deque[list[float]](maxlen=5)
-    assert not memory.is_real.any()
     for step in range(4):
         rows = torch.arange(2.0 * batch).view(batch, 2) + 100 * step
         memory.put(rows)
         expected.extend(rows.tolist())
-        held = memory.rows[memory.is_real].tolist()
+        held = memory.rows[: int(memory.filled)].tolist()
         assert sorted(held) == sorted(expected)
+        assert bool(memory.is_full) == (len(expected) == 5)
 
 
 def test_a_saved_memory_goes_on_where_it_was() -> None:
@@ -34,16 +34,19 @@ def test_a_saved_memory_goes_on_where_it_was() -> None:
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="compiling needs a C++ compiler")
 def test_gradients_see_the_memory_as_it_was_also_where_it_is_compiled() -> None:
-    """A clone of the rows instead of `unit_rows` fails here: the compiler drops it."""
+    """A clone of the rows instead of `snapshot` fails here: the compiler drops it."""
     gradients = []
     for compiled in (False, True):
         torch.manual_seed(0)
-        memory, q = Memory(4, 3), torch.randn(2, 3, requires_grad=True)
+        memory, labels, q = Memory(4, 3), Memory(4), torch.randn(2, 3, requires_grad=True)
+        labels.rows.fill_(-1)
 
-        def loss(q: Tensor, memory: Memory = memory) -> Tensor:
-            remembered = memory.unit_rows
+        def loss(q: Tensor, memory: Memory = memory, labels: Memory = labels) -> Tensor:
+            remembered, classes, full = memory.snapshot, labels.snapshot, memory.is_full
             memory.put(q)
-            return (q @ remembered.mT).exp().sum()
+            labels.put(torch.zeros(2))
+            alike = torch.where(full, 0.5, (classes == -1).float())
+            return ((q @ remembered.mT).exp() * alike).sum()
 
         (torch.compile(loss) if compiled else loss)(q).backward()  # type: ignore[no-untyped-call]
         gradients.append(q.grad)

@@ -31,6 +31,8 @@ from newfound.experiment.provenance import peak_memory
 Scores = dict[str, float]
 Watch = Callable[[EpochRecord, Scores], None]
 Say = Callable[[str], None]
+Stage = tuple[str, Learner, Path]
+"""A pretraining stage: its name, its learner, and where its weights are kept."""
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop, and can go on)
@@ -132,21 +134,27 @@ class Run:
 
     def pretrain(self, cache: Path) -> dict[str, Tensor]:
         """The weights a method starts from: those in `cache` when they match, else trained and put there."""
-        weights: dict[str, Tensor] = {}
-        key = ""
+        stages, key = [], ""
         for stage in self.recipe.pretraining:
             learner = build_stage(stage, self.recipe, self.split.task, self.split.look, self.device)
             key = self.pretrained_key(stage, learner, key)
-            path = cache / f"{key}.safetensors"
-            if (cached := self._cached(stage, path)) is not None:
-                weights = cached
-                continue
+            stages.append((stage, learner, cache / f"{key}.safetensors"))
+        weights, missing = self._last_cached(stages)
+        for stage, learner, path in missing:
             if weights:
                 learner.adopt(weights)
             self._train(stage, learner)
             weights = {key: value.cpu() for key, value in learner.state_dict().items()}
             Checkpoint(weights, {}, {"stage": stage}).save(path)
         return weights
+
+    def _last_cached(self, stages: list[Stage]) -> tuple[dict[str, Tensor], list[Stage]]:
+        """The weights of the last stage that was trained before, and the stages after it."""
+        for number in range(len(stages), 0, -1):
+            stage, _, path = stages[number - 1]
+            if (cached := self._cached(stage, path)) is not None:
+                return cached, stages[number:]
+        return {}, stages
 
     def _cached(self, stage: str, path: Path) -> dict[str, Tensor] | None:
         """The weights in `path`, if it is there and whole: one that is not is trained again."""

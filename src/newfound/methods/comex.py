@@ -132,10 +132,10 @@ class ComEx(Method):
         cosines, at = (torch.stack([x[:L, :, N:] for x in each]) for each in zip(*groups, strict=True))
         q = sinkhorn(cosines, c.sinkhorn_eps).mean(0)
         place = F.normalize(at.sum(0), dim=-1)
-        past, d = memory.rows.permute(1, 2, 0, 3), place.shape[-1]
+        past, d = memory.snapshot.permute(1, 2, 0, 3), place.shape[-1]
         near = neighbour_targets(place, past[..., :d], past[..., d:], c.neighbour_tau)
         mixed = sharpened(q.lerp(near, c.neighbours), c.sharpening)
-        full = memory.filled == len(memory.rows)
+        full = memory.is_full
         memory.put(torch.cat([place, q], -1).permute(2, 0, 1, 3))
         return torch.where(full, mixed, q)
 

@@ -92,7 +92,7 @@ class DualRank(Method):
             "known": known,
             "novel": novel,
             "codes": self.codes(inner_cells(maps[:B]), N),
-            "remembered": self.memory.unit_rows.transpose(0, 1),
+            "remembered": self.memory.snapshot.transpose(0, 1),
         }
         self.memory.put(F.normalize(z[1, :, N:].float(), dim=-1).transpose(0, 1))
         return out
@@ -111,7 +111,7 @@ class DualRank(Method):
 
     def codes(self, cells: Tensor, N: int) -> Tensor:
         """(B, L, D) → (M, words) of the unlabelled samples; then every sample adds a word."""
-        codes, nearest = part_codes(cells[N:], self.words.rows, self.nearest, self.config.sharpness)
+        codes, nearest = part_codes(cells[N:], self.words.snapshot, self.nearest, self.config.sharpness)
         self.nearest.copy_(nearest)
         self.words.put(random_cell(cells))
         return codes

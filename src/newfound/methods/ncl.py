@@ -99,12 +99,12 @@ class NCL(Method):
 
     def _remembered(self) -> Outputs:
         """What the loss compares with: copies, since backward needs them after the memories moved on."""
-        known = self.known_memory.unit_rows
+        known = self.known_memory.snapshot
         out = {
-            "memory": self.memory.unit_rows,
-            "full": self.memory.is_real.all(),
+            "memory": self.memory.snapshot,
+            "full": self.memory.is_full,
             "known_memory": known,
-            "known_labels": self.known_labels.rows.clone(),
+            "known_labels": self.known_labels.snapshot,
         }
         if self.config.hard_negatives:
             shape = (self.config.partners, self.config.memory)

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from newfound.nn.kept import kept
+
 
 class Memory(nn.Module):
     """The last `size` rows that were put in, oldest first out; its shapes never change.
@@ -32,14 +34,11 @@ class Memory(nn.Module):
         self.filled.copy_((self.filled + len(rows)).clamp(max=size))
 
     @property
-    def unit_rows(self) -> Tensor:
-        """The rows at unit length, as a tensor of its own that backward may keep while the memory moves on.
-
-        A clone would not do: the compiler takes it for the buffer itself, and gradients for the rows after.
-        """
-        return nn.functional.normalize(self.rows, dim=-1)
+    def snapshot(self) -> Tensor:
+        """The rows as they are now, which backward may use while the memory moves on."""
+        return kept(self.rows)
 
     @property
-    def is_real(self) -> Tensor:
-        """(size,) whether each row was put in."""
-        return torch.arange(len(self.rows), device=self.filled.device) < self.filled
+    def is_full(self) -> Tensor:
+        """() whether every row was put in."""
+        return kept(self.filled == len(self.rows))

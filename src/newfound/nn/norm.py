@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.core.errors import UsageError
+from newfound.nn.kept import kept
 
 
 class MapBatchNorm(nn.BatchNorm2d):
@@ -68,7 +69,7 @@ class _Normalise(torch.autograd.Function):
             passed = out > 0 if ctx.added else _affine(x, scale, bias - mean * scale) > 0
             gradient = torch.where(passed, gradient, 0.0)
         if ctx.added:  # used below, and by all that the added maps come from
-            gradient = _kept(gradient)
+            gradient = kept(gradient)
         g = gradient.float()
         number = maps.numel() // maps.shape[1]
         to_bias = g.sum((0, 2, 3))
@@ -83,14 +84,6 @@ class _Normalise(torch.autograd.Function):
 def _affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """x times a scale plus a shift of each channel."""
     return x * scale[:, None, None] + shift[:, None, None]
-
-
-def _kept(x: Tensor) -> Tensor:
-    """x in memory, where the compiler would rather compute it again in every kernel that reads it."""
-    import torch._inductor.test_operators  # defines the operator, and is slow to import
-
-    kept: Tensor = torch.ops._inductor_test.realize(x)
-    return kept
 
 
 class ViewBatchNorm(nn.Module):
