@@ -47,7 +47,7 @@ _OURS: dict[str, Overrides] = {
         "lr_falls": _FALLS,
     },
     "digits": {key: value for key, value in RS_DIGITS.items() if key != "rampup"}
-    | {"similarity.epochs": 10, "similarity.batch_size": 64},
+    | {"similarity.batch_size": 64},
     "own": RS_OWN,
 }
 

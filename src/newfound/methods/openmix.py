@@ -35,12 +35,12 @@ from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENE
 
 @register(
     "openmix",
-    # RS's values. How the one for digits was chosen: docs/lab-notes.md.
+    # RS's values. How those for digits were chosen: docs/lab-notes.md.
     ours={
         "cifar10": RS_CIFAR,
         "cifar100": RS_CIFAR100,
         "imagenet-30": RS_IMAGENET_VIEWS,
-        "digits": RS_DIGITS | {"top": 1},
+        "digits": RS_DIGITS | {"top": 1, "mixing": 0.3},
         "own": RS_OWN,
     },
 )
