@@ -58,7 +58,10 @@ class Learner(nn.Module, ABC):
         """Named terms whose means add up to what is minimised."""
 
     def encode(self, views: tuple[Tensor, ...]) -> Tensor:
-        """One encoder call for each crop size: (V_s, B, 3, h, w) each → (V, B, D)."""
+        """One encoder call for each crop size: (V_s, B, 3, h, w) each → (V, B, D).
+
+        Deviation: so BatchNorm sees the crops of one size together; the published codes encode one at a time.
+        """
         features = [self.encoder(crops.flatten(0, 1)).unflatten(0, crops.shape[:2]) for crops in views]
         return torch.cat(features)
 

@@ -8,8 +8,6 @@ C = C_l + C_u classes, F over-clustering factor.
 The paper's ablation is a matter of settings: alpha=0 and intra=none switch a constraint off, and
 intra=mse is its Table 3. In the variation cross-only the inter-class term, taken from the plug-in
 `constraints`, keeps its cross-entropies alone and so no longer rewards low entropy.
-
-Deviation: encoder BatchNorm sees the crops of one size together; the published code encodes one at a time.
 """
 
 from dataclasses import dataclass

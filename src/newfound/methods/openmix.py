@@ -10,8 +10,9 @@ what g says of the other in the same way; p = softmax([h, g]); e = max(eta, 1 - 
 Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
 
 Deviation: the paper has no code, and only its idea could be checked here: every constant of the second line
-is recalled, as is that the first is RS's. Every unlabelled image is mixed as if it were an anchor, and counts
-if it is one, so that shapes stay static. BatchNorm sees the mixtures as a batch of their own.
+is recalled, as is that the first is RS's; those for digits are calibrated on known digits, see
+docs/lab-notes.md. Every unlabelled image is mixed as if it were an anchor, and counts if it is one, so that
+shapes stay static. BatchNorm sees the mixtures as a batch of their own.
 """
 
 from dataclasses import dataclass

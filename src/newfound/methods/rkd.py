@@ -8,9 +8,8 @@ them before discovery; the more a sample looks like known classes, the more: `lo
 Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes.
 
-Deviation: encoder BatchNorm sees the crops of one size together; the published code encodes one at a time.
-It starts from UNO's pretraining, since the released script for its own is broken. The last epoch counts,
-where that code keeps the one of highest accuracy on the novel classes.
+Deviation: it starts from UNO's pretraining, since the released script for its own is broken. The last epoch
+counts, where that code keeps the one of highest accuracy on the novel classes.
 """
 
 from collections.abc import Mapping

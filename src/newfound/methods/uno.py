@@ -7,8 +7,6 @@ C = C_l + C_u classes.
 
 v1 is what produced the paper's numbers: its softmax runs over the batch, not over the classes, which the
 authors later called an oversight that worked; softmax_axis=class gives the text's version.
-
-Deviation: encoder BatchNorm sees the crops of one size together; the published code encodes one at a time.
 """
 
 from dataclasses import dataclass
