@@ -10,6 +10,7 @@ from newfound.bench.scale import Scale
 from newfound.bench.setup import PARTS
 from newfound.cli.bench import bench
 from newfound.core.errors import UsageError
+from newfound.core.registry import method_names
 
 TINY = Scale(0.0, 1, 60, (3, 5), (4, 6), 3, 16, (80, 4, (4, 5)), {"encoder": "small"})
 SETTINGS = ["batch_size=8", "hidden=16", "projection=8", "heads=2", "device=cpu"]
@@ -72,6 +73,15 @@ def test_one_part_of_another_method(capsys: pytest.CaptureFixture[str]) -> None:
     assert "uno-v2, cifar10, batch 8" in out
     assert "straightforward" not in out
     assert "written" not in out
+
+
+def test_every_method_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bench.json"
+    bench("batch_size=8", ["device=cpu"], data="digits", parts="methods", modes="eager", out=path)
+    measured = json.loads(path.read_text())["methods"]
+    assert set(measured) == set(method_names()) - {"kmeans"}
+    assert all(each["mode"] == "eager" and _positive(each) for each in measured.values())
+    assert "openmix" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from newfound.core.registry import method_entry, recipe_for
-from newfound.report.readme import digits_section, generated, methods_section
+from newfound.report.readme import digits_section, generated, methods_section, speed_section
 from newfound.report.recorded import Measured, load_records, measured, status
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -76,3 +76,13 @@ def test_a_record_has_the_settings_that_its_recipe_has_now(path: Path) -> None:
     overrides = {**variations.get(record["recipe"], {}), "seed": record["seed"]}
     now = recipe_for(record["method"], record["benchmark"], overrides).flat()
     assert {key: now.get(key) for key in record["config"]} == record["config"]
+
+
+def test_a_bench_of_every_method_becomes_a_table(tmp_path: Path) -> None:
+    way = {"mode": "graph", "batch_size": 128, "ms": 2.345, "images_per_second": 54584.2}
+    record = {"benchmark": "cifar10", "hardware": "NVIDIA H200", "methods": {"rs": way}}
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "h200-methods.json").write_text(json.dumps(record))
+    text = speed_section(tmp_path)
+    assert "one run on an NVIDIA H200 (`results/bench/h200-methods.json`)" in text
+    assert text.endswith("| `rs` | graph | 128 | 2.3 | 54,584 |")

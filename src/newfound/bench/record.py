@@ -16,6 +16,7 @@ from newfound.bench.setup import Setup
 from newfound.bench.step import StepSpeed, largest_difference, release, step_flops, step_speed
 from newfound.bench.terms import term_comparison
 from newfound.core.config import Recipe
+from newfound.core.registry import method_names, recipe_for
 from newfound.data.images import Split
 from newfound.engine.step import Mode
 from newfound.experiment.provenance import provenance
@@ -74,6 +75,22 @@ def _step(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
     }
 
 
+def _methods(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+    """The step of every method that has one, in the last of the modes."""
+    found, mode = {}, setup.modes[-1]
+    small = {**setup.scale.step, "device": setup.recipe.run.device, "precision": setup.recipe.run.precision}
+    for name in method_names():
+        recipe = recipe_for(name, setup.benchmark, small)
+        train = recipe.train["discover"]
+        if train.epochs == 0:
+            continue
+        say(f"methods: {name}, {mode}")
+        split = _split(setup, recipe)
+        way = step_speed(recipe, split, machine, mode, step_flops(recipe, split, machine))
+        found[name] = {"mode": mode, "batch_size": train.batch_size, **asdict(way)}
+    return found
+
+
 def _baseline(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
     say("baseline: the straightforward step")
     release(machine.device)
@@ -112,4 +129,5 @@ _MEASURES: dict[str, Callable[[Setup, Machine, Say], Any]] = {
     "inter": _inter,
     "evaluation": _evaluation,
     "kmeans": _kmeans,
+    "methods": _methods,
 }

@@ -19,6 +19,8 @@ from newfound.engine.step import Mode
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 PARTS = ("step", "baseline", "terms", "inter", "evaluation", "kmeans")
+ON_REQUEST = ("methods",)
+"""Parts that take too long to be measured unasked."""
 STRAIGHTFORWARD = ("baseline", "terms")
 """The parts that compare with the straightforward step."""
 
@@ -77,13 +79,14 @@ def _modes(wanted: Sequence[str], device: torch.device, precision: torch.dtype) 
 
 
 def _parts(wanted: Sequence[str], recipe: Recipe, look: Look) -> tuple[str, ...]:
+    every = (*PARTS, *ON_REQUEST)
     for name in wanted:
-        if name not in PARTS:
-            raise unknown("part", name, PARTS, f"the parts are {', '.join(PARTS)}")
+        if name not in every:
+            raise unknown("part", name, every, f"the parts are {', '.join(every)}")
         if name in STRAIGHTFORWARD:
             check_baseline(recipe, look, name)
     if wanted:
-        return tuple(part for part in PARTS if part in wanted)
+        return tuple(part for part in every if part in wanted)
     comparable = unlike_baseline(recipe, look) is None
     return tuple(part for part in PARTS if comparable or part not in STRAIGHTFORWARD)
 

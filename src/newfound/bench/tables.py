@@ -22,6 +22,8 @@ def bench_tables(record: Record) -> Iterator[Table]:
         yield _evaluation(record["evaluation"])
     if "kmeans" in record:
         yield _kmeans(record["kmeans"])
+    if "methods" in record:
+        yield _methods(record)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -98,6 +100,17 @@ def _kmeans(each: Record) -> Table:
         row = each[name]
         numbers = (row["ours_seconds"], row["scikit_learn_seconds"], row["times_as_long"])
         table.add_row(name.replace("_", "-"), *map(_number, numbers), f"{row['inertia_ratio']:.4f}")
+    return table
+
+
+def _methods(record: Record) -> Table:
+    table = _table(
+        f"every method on {record['benchmark']}: ms of a training step on {record['hardware']}",
+        *("method", "mode", "batch", "ms", "images/s", "TFLOP/s", "GiB"),
+    )
+    for name, each in record["methods"].items():
+        numbers = _number(each["ms"]), f"{each['images_per_second']:,.0f}", _number(each["tflops"])
+        table.add_row(name, each["mode"], str(each["batch_size"]), *numbers, f"{each['peak_memory_gib']:.2f}")
     return table
 
 

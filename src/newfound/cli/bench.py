@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from newfound.bench.record import bench_record
-from newfound.bench.setup import MODES, PARTS, checked_setup
+from newfound.bench.setup import MODES, ON_REQUEST, PARTS, checked_setup
 from newfound.bench.tables import bench_tables
 from newfound.cli.output import output
 from newfound.cli.train import method_and_settings
@@ -23,7 +23,12 @@ def bench(
     *,
     data: Annotated[str, typer.Option("--data", help="The benchmark whose shape is used.")] = "cifar10",
     modes: Annotated[str, typer.Option(help=f"Of {','.join(MODES)}; by default all that suit.")] = "",
-    parts: Annotated[str, typer.Option(help=f"Of {','.join(PARTS)}; by default all that suit.")] = "",
+    parts: Annotated[
+        str,
+        typer.Option(
+            help=f"Of {','.join(PARTS)}; by default all that suit. On request: {','.join(ON_REQUEST)}."
+        ),
+    ] = "",
     out: Annotated[Path | None, typer.Option(help="A JSON file for the record.")] = None,
 ) -> None:
     """Measure a training step and its parts on this machine, on random pixels; a CPU gets a small version."""

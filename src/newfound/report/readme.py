@@ -68,6 +68,7 @@ def speed_section(results: Path) -> str:
         record = json.loads(path.read_text(encoding="utf-8"))
         if not {"step", "baseline"} <= record.keys():
             parts += [_kmeans_lines(record, path)] if "kmeans" in record else []
+            parts += [_methods_lines(record, path)] if "methods" in record else []
             continue
         ways = {f"ours, {mode}": way for mode, way in record["step"]["modes"].items()}
         ways["straightforward"] = slowest = record["baseline"]
@@ -81,6 +82,21 @@ def speed_section(results: Path) -> str:
         ]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def _methods_lines(record: dict[str, Any], path: Path) -> str:
+    """A training step of every method."""
+    lines = [
+        f"Every method, {record['benchmark']}, one run on an {record['hardware']} "
+        f"(`results/{path.parent.name}/{path.name}`):",
+        "",
+        "| training step | mode | batch | ms | images/s |",
+        "|---|---|---|---|---|",
+    ]
+    for name, way in record["methods"].items():
+        numbers = f"{way['batch_size']} | {way['ms']:.1f} | {way['images_per_second']:,.0f}"
+        lines.append(f"| `{name}` | {way['mode']} | {numbers} |")
+    return "\n".join(lines)
 
 
 def _kmeans_lines(record: dict[str, Any], path: Path) -> str:
