@@ -1,5 +1,6 @@
 """Learners built from settings, and the weights they start from."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,6 +113,19 @@ def test_our_own_pretrained_file_gives_the_same_as_the_cache(digits: Dataset, tm
     second = tiny_run(tmp_path / "second", tiny_recipe("iic", epochs=1, pretrained=str(kept)), digits)
     result = second.discover(tmp_path / "unused").state_dict()
     assert all(torch.equal(value, result[key]) for key, value in expected.items())
+
+
+def test_crops_can_be_encoded_one_after_the_other(digits: Dataset) -> None:
+    """As the published codes do it: BatchNorm sees one crop, and its statistics move once for each."""
+    task, look = digits.split.task, digits.split.look
+    method = build_method(tiny_recipe("iic", norm_over="crop"), task, look, CPU)
+    together = build_method(tiny_recipe("iic"), task, look, CPU)
+    alone, large, small = deepcopy(method.encoder), torch.rand(2, 6, 3, 8, 8), torch.rand(1, 6, 3, 6, 6)
+    features = method.encode((large, small))
+    assert torch.equal(features, torch.stack([alone(crop) for crop in (*large, *small)]))
+    for key, value in alone.state_dict().items():
+        assert torch.equal(value, method.encoder.state_dict()[key])
+    assert not torch.allclose(features, together.encode((large, small)))
 
 
 def test_of_a_chain_the_last_stage_that_is_there_suffices(digits: Dataset, tmp_path: Path) -> None:

@@ -53,6 +53,9 @@ class TrainConfig:
     momentum: NonNegative = setting(0.9, "momentum of SGD, with or without Nesterov's look ahead")
     weight_decay: NonNegative = setting(1e-4, "weight decay, on every parameter")
     trains: Literal["all", "last-block"] = setting("all", "the whole encoder or its last block; heads always")
+    norm_over: Literal["crops", "crop"] = setting(
+        "crops", "what the encoder's BatchNorm sees at once: the crops of one size, or crop after crop"
+    )
 
 
 @dataclass(frozen=True)

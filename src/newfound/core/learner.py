@@ -39,6 +39,7 @@ class Learner(nn.Module, ABC):
 
     Config: ClassVar[type] = NoSettings
     uses: ClassVar[Uses] = "both"
+    encodes_crop_by_crop = False
 
     def __init__(self, encoder: Encoder, task: Task, config: Any) -> None:
         super().__init__()
@@ -60,8 +61,11 @@ class Learner(nn.Module, ABC):
     def encode(self, views: tuple[Tensor, ...]) -> Tensor:
         """One encoder call for each crop size: (V_s, B, 3, h, w) each → (V, B, D).
 
-        Deviation: so BatchNorm sees the crops of one size together; the published codes encode one at a time.
+        Deviation: so BatchNorm sees the crops of one size together; the published codes encode one at a time,
+        as norm_over=crop does.
         """
+        if self.encodes_crop_by_crop:
+            return torch.stack([self.encoder(crop) for crops in views for crop in crops])
         features = [self.encoder(crops.flatten(0, 1)).unflatten(0, crops.shape[:2]) for crops in views]
         return torch.cat(features)
 

@@ -42,6 +42,7 @@ def encoder_name(recipe: Recipe, look: Look) -> str:
 def _placed(learner: Learner, train: TrainConfig, device: torch.device) -> Learner:
     if train.trains == "last-block":
         learner.encoder.freeze_trunk()
+    learner.encodes_crop_by_crop = train.norm_over == "crop"
     layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
     for parameter in learner.parameters():
         if parameter.ndim == 4:

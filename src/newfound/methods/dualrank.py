@@ -85,7 +85,9 @@ class DualRank(Method):
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         crops, N = batch.views[0], batch.num_labelled
         V, B = crops.shape[:2]
-        z, maps = self.branches(crops.flatten(0, 1))
+        pieces = crops if self.encodes_crop_by_crop else [crops.flatten(0, 1)]
+        features, parts = zip(*map(self.branches, pieces), strict=True)
+        z, maps = torch.cat(features, 1), torch.cat(parts)
         z, known, novel = (rows.view(2, V, B, -1).transpose(0, 1) for rows in (z, *self.logits(z)))
         out = {
             "features": z,

@@ -44,6 +44,7 @@ from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
         "mse": {"alpha": 0.0, "intra": "mse", "beta": 0.03},
         "cross-only": {"alpha": 0.0, "constraints.alpha": 0.05, "constraints.form": "cross"},
         "appendix": {"alpha": 0.05},
+        "crop-by-crop": {"norm_over": "crop"},
         "fast": {"epochs": 140, "pretrain.epochs": 100},
     },
 )
