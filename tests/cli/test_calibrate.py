@@ -139,7 +139,12 @@ def test_a_candidate_that_fails_is_not_chosen() -> None:
     assert found["chosen"] == {"lr": 0.1}
     assert [each["mean"] is None for each in found["candidates"]] == [True, False]
     assert found["candidates"][0]["acc"] == [None]
-    refused(1, (*call, "lr=1e30,1e31", "epochs=3"), "a candidate must finish with every seed", "none did")
+    refused(
+        1, (*call[:-2], "lr=1e30,1e31", "epochs=3"), "a candidate must finish with every seed", "none did"
+    )
+    other = (*call, "lr=0.1,0.2", "epochs=3")
+    refused(2, other, "--record must be a new file, or that of the same calibration", "lr.json")
+    assert recorded("lr.json") == found
 
 
 def test_it_stops_in_time_and_goes_on() -> None:
@@ -148,6 +153,21 @@ def test_it_stops_in_time_and_goes_on() -> None:
     assert not Path("found.json").exists()
     works(*call)
     assert Path("found.json").exists()
+
+
+def test_finished_runs_on_other_images_are_not_taken_for_these(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = (*CALL[:-2], "alpha=0.01,0.05", "--seeds", "1")
+    out = works(*call)
+    assert ("tied" in out) != ("best" in out)
+
+    def others(*arguments: Any) -> Dataset:
+        found = load_benchmark(*arguments)
+        pixels = 255 - found.split.labelled.take(torch.arange(len(found.split.labelled)))
+        inverted = ResidentImages(pixels, found.split.labelled.names)
+        return replace(found, split=replace(found.split, labelled=inverted))
+
+    monkeypatch.setattr("newfound.experiment.source.load_benchmark", others)
+    refused(2, call, "must go on with the images it began with", "have changed")
 
 
 def test_a_record_of_something_else_is_kept() -> None:
@@ -178,6 +198,8 @@ def test_a_record_of_something_else_is_kept() -> None:
         (("alpha=1,2", "--seeds", "0"), ("--seeds",)),
         (("alpha=1,2", "--stop-after", "soon"), ("--stop-after", "'soon'")),
         (("batch_size=1,2",), ("batch_size", "at least 2", "got 1")),
+        (("alpha=1,1",), ("values to try must differ", "alpha=1,1")),
+        (("pretrain.lr_falls=0.5,0.75",), ("no commas of their own", "pretrain.lr_falls")),
         (("encoder=small,smal",), ("unknown encoder 'smal'", "'small'")),
     ],
     ids=lambda value: " ".join(value),

@@ -39,6 +39,13 @@ def test_an_interrupted_recipe_goes_on_with_the_same_call() -> None:
     assert Path("results/digits/iic-tiny-seed0.json").exists()
 
 
+def test_where_nothing_can_be_recorded_is_said_before_anything_is_trained() -> None:
+    Path("file").write_text("")
+    call = ("reproduce", "digits", "iic", "--recipe", "tiny", "--results", "file")
+    refused(1, call, "must be a file in a folder that can be written", "file is a file", "choose another")
+    assert not Path("runs").exists()
+
+
 def test_unknown_recipe_and_bad_seeds() -> None:
     call = ("reproduce", "digits", "iic")
     refused(2, (*call, "--recipe", "tin"), "unknown recipe 'tin'", "did you mean 'tiny'?")

@@ -23,7 +23,7 @@ from newfound.core.registry import recipe_for
 from newfound.data.holdout import hold_out, usual_held_out
 from newfound.data.images import Dataset
 from newfound.engine.device import resolve_device
-from newfound.engine.files import write_json
+from newfound.engine.files import check_writable, write_json
 from newfound.experiment import Folder, Source
 from newfound.experiment.check import check_run
 from newfound.experiment.provenance import provenance
@@ -82,7 +82,7 @@ def calibrate(
     console, source = output(), Source(data, data_dir, subset, labelled, unlabelled, None, size, strict)
     limit = None if stop_after is None else duration(stop_after)
     base, candidates = _asked(method, source.name, parse_overrides(settings or []), seeds)
-    _check_replaceable(record)
+    _check_replaceable(record, method, candidates)
     whole = source.before_hold_out()
     number = usual_held_out(whole.split.task.num_known) if held_out is None else held_out
     dataset, source = hold_out(whole, number), replace(source, held_out=number)
@@ -112,6 +112,7 @@ def _asked(
         )
     fixed = {key: value for key, value in settings.items() if "," not in value}
     tried = {key: value.split(",") for key, value in settings.items() if key not in fixed}
+    _check_values(tried)
     base = recipe_for(method, benchmark, fixed)
     if not tried:
         raise UsageError(
@@ -128,17 +129,35 @@ def _asked(
     return base, list(found.values())
 
 
-def _check_replaceable(path: Path | None) -> None:
-    """Refuse to write over anything but an earlier calibration."""
-    if path is None or not path.exists():
+def _check_values(tried: Mapping[str, Sequence[str]]) -> None:
+    for key, values in tried.items():
+        if key.rpartition(".")[2] == "lr_falls":
+            raise UsageError(
+                f"values to try must have no commas of their own, as those of {key} do; got "
+                f"{','.join(values)}; give one fall, or compare schedules with newfound discover"
+            )
+        if len(set(values)) < len(values):
+            raise UsageError(
+                f"values to try must differ; got {key}={','.join(values)}; name each of them once"
+            )
+
+
+def _check_replaceable(path: Path | None, method: str, candidates: Sequence[Candidate]) -> None:
+    """Refuse to write over anything but the record of the same call."""
+    if path is None:
+        return
+    check_writable(path)
+    if not path.exists():
         return
     try:
-        kind = json.loads(path.read_text(encoding="utf-8"))["record"]
+        found = json.loads(path.read_text(encoding="utf-8"))
+        tried = [each["settings"] for each in found["candidates"]]
+        asked = found["record"], found["method"], tried, len(found["seeds"])
     except (OSError, ValueError, KeyError, TypeError):
-        kind = None
-    if kind != KIND:
+        asked = None
+    if asked != (KIND, method, [dict(each.settings) for each in candidates], len(candidates[0].recipes)):
         raise UsageError(
-            f"--record must be a new file, or that of a calibration; {path} is something else; "
+            f"--record must be a new file, or that of the same calibration; {path} is something else; "
             "choose another name"
         )
 
@@ -198,6 +217,9 @@ def _table(found: Mapping[str, Any]) -> Table:
         "seconds of discovery"
     )
     table = Table(*found["chosen"], title=title, box=box.SIMPLE_HEAD)
+    means = [each["mean"] for each in found["candidates"] if each["mean"] is not None]
+    highest = max(means)
+    mark = "best" if means.count(highest) == 1 else "tied"
     for heading in ("task-aware ACC", "seconds", ""):
         table.add_column(heading, justify="right")
     for each in found["candidates"]:
@@ -205,6 +227,6 @@ def _table(found: Mapping[str, Any]) -> Table:
         if each["mean"] is not None:
             std = None if each["std"] is None else 100 * each["std"]
             acc = str(Measured(100 * each["mean"], std, seeds))
-        best = "best" if each["settings"] == found["chosen"] else ""
+        best = mark if each["mean"] == highest else ""
         table.add_row(*map(str, each["settings"].values()), acc, seconds, best)
     return table

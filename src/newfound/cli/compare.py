@@ -37,7 +37,7 @@ def compare(
     """Run what is missing, sharing pretraining, and print one table; also as CSV, Markdown and LaTeX."""
     console, source = output(), Source(benchmark=data, data_dir=data_dir, subset=subset)
     limit = None if stop_after is None else duration(stop_after)
-    place = out / data / track
+    place = out / (data if subset is None else f"{data}-{subset}-of-each") / track
     jobs = [_job(place, name, seed, data, track) for name in _names(methods) for seed in range(seeds)]
     dataset = source.load()
     console.print(dataset.note)

@@ -11,7 +11,7 @@ from newfound.cli.stopping import REPEAT
 from newfound.cli.train import DataDir, StopAfter, run_chain
 from newfound.core.errors import UsageError, unknown
 from newfound.core.registry import method_entry, method_names
-from newfound.engine.files import write_json
+from newfound.engine.files import check_writable, write_json
 from newfound.experiment import Folder, Source
 from newfound.report.paper import ESTIMATES
 
@@ -55,6 +55,7 @@ def reproduce(
         if record.exists():
             print(f"{record} is recorded already")
             continue
+        check_writable(record)
         folder = Folder(out / benchmark / f"{name}-seed{seed}")
         overrides = {**(variations[recipe] if recipe else {}), "seed": seed}
         resume = folder.config.exists()

@@ -15,6 +15,7 @@ from newfound.core.errors import RunError
 from newfound.data.images import Dataset
 from newfound.experiment import Folder, Run, Source, Stopped
 from newfound.experiment.finish import finish
+from newfound.experiment.run import own_checkpoint
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,10 @@ def results_of_all(
         for job in jobs:
             progress.label = f"{job.label}: "
             try:
-                found.append(_results_of(job.folder, source, dataset, job.recipe, progress, stopping))
+                results = _results_of(job.folder, source, dataset, job.recipe, progress, stopping)
+                for warning in results["warnings"]:
+                    progress.say(f"warning: {warning}")
+                found.append(results)
             except RunError as error:
                 progress.say(f"failed: {error}")
                 found.append(None)
@@ -55,6 +59,7 @@ def _results_of(
 ) -> dict[str, Any]:
     """The results of one run: those in its folder, or of a run that goes on there."""
     if folder.results.exists():
+        own_checkpoint(folder, dataset.fingerprint())
         found: dict[str, Any] = json.loads(folder.results.read_text(encoding="utf-8"))
         return found
     folder.open(source, recipe, resume=True)

@@ -22,6 +22,16 @@ def writing(path: Path) -> Iterator[None]:
         ) from None
 
 
+def check_writable(path: Path) -> None:
+    """Say now, and not after hours of work, that `path` cannot be written; nothing is made for it."""
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        what = "cannot be written" if folder.is_dir() else "is a file"
+        raise RunError(
+            f"{path} must be a file in a folder that can be written; {folder} {what}; choose another"
+        )
+
+
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it when the block succeeds, remove it when it fails."""

@@ -58,6 +58,22 @@ def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, dev
     )
 
 
+def own_checkpoint(folder: Folder, fingerprint: str) -> Checkpoint:
+    """The checkpoint in the folder, if it is that of a run on the images with this fingerprint."""
+    saved = Checkpoint.load(folder.checkpoint)
+    if "images" not in saved.state:
+        raise CheckpointError(
+            f"{folder.checkpoint} must be the checkpoint of a run; got another file of newfound; "
+            "choose another folder"
+        )
+    if saved.state["images"] != fingerprint:
+        raise UsageError(
+            f"a run must go on with the images it began with; those of {folder.path} have changed; "
+            "bring them back, or choose another --out"
+        )
+    return saved
+
+
 class Run:
     """One run in one folder: trains stages, evaluates, saves, and goes on from where it was."""
 
@@ -88,25 +104,10 @@ class Run:
         self.saved: Checkpoint | None = None
         self.fingerprint = dataset.fingerprint()
         if folder.checkpoint.exists():
-            self.saved = self._own_checkpoint()
+            self.saved = own_checkpoint(folder, self.fingerprint)
             self.timing, self.modes = self.saved.state["timing"], self.saved.state["modes"]
             self.earlier_peak_gib = self.saved.state["peak_memory_gib"]
         self.log.restore(self.saved.state["lines"] if self.saved else [])
-
-    def _own_checkpoint(self) -> Checkpoint:
-        """The checkpoint in the folder, if it is that of a run on these very images."""
-        saved = Checkpoint.load(self.folder.checkpoint)
-        if "images" not in saved.state:
-            raise CheckpointError(
-                f"{self.folder.checkpoint} must be the checkpoint of a run; got another file of newfound; "
-                "choose another folder"
-            )
-        if saved.state["images"] != self.fingerprint:
-            raise UsageError(
-                f"a run must go on with the images it began with; those of {self.folder.path} have changed; "
-                "bring them back, or choose another --out"
-            )
-        return saved
 
     @property
     def split(self) -> Split:
