@@ -144,7 +144,7 @@ def test_folders_that_are_not_what_they_should_be(images: OwnImages) -> None:
     untouched(1, own("hollow", pile), "hollow", "1 folders without images")
     untouched(1, own(known / "ants", pile), "8 images outside", "sort the images into folders")
     untouched(1, own("nowhere", pile), "labelled", "nowhere", "does not exist")
-    untouched(1, own(known / "ants" / "00.png", pile), "00.png")
+    untouched(1, own(known / "ants" / "00.png", pile), "00.png", "got one image", "the folder above")
     untouched(1, own(known, "empty"), "empty", "must hold images", ".png")
     untouched(1, own(known, "nowhere"), "unlabelled", "nowhere", "does not exist")
     untouched(1, own(known, "words.png", 1), "words.png", "readable images")
@@ -211,7 +211,7 @@ def test_a_file_where_the_run_should_be(run: Finished) -> None:
     for out in ("file", "file/run"):
         call = ("discover", "iic", *DIGITS, *TINY, "--out", out)
         refused(1, call, f"run folder {out} must be writable", "another --out")
-    refused(1, ("figures", run.path, "--out", "file"), "file", "writable")
+    refused(2, ("figures", run.path, "--out", "file"), "--out must be a folder", "the file file")
     assert Path("file").read_text() == "precious"
 
 
@@ -256,13 +256,38 @@ def test_what_is_no_run(images: OwnImages, run: Finished) -> None:
 def test_predict_without_images(run: Finished) -> None:
     Path("empty").mkdir()
     refused(1, ("predict", run.path, "empty"), "empty", "must hold images")
-    refused(1, ("predict", run.path, "nowhere"), "nowhere", "does not exist")
+    refused(1, ("predict", run.path, "nowhere"), "the new images", "nowhere", "does not exist")
     assert not (run.path / "predictions.csv").exists()
+
+
+def test_predict_with_the_images_first(run: Finished, images: OwnImages) -> None:
+    refused(
+        2, ("predict", images.pile, run.path), "the run first", f"newfound predict {run.path} {images.pile}"
+    )
+
+
+def test_predictions_lose_no_file(run: Finished, images: OwnImages, tmp_path: Path) -> None:
+    copy = shutil.copytree(run.path, tmp_path / "copy")
+    (copy / "predictions.csv").write_text("mine")
+    refused(2, ("predict", copy, images.pile), "is there already", "another name with --out")
+    assert (copy / "predictions.csv").read_text() == "mine"
+
+
+def test_a_table_whose_columns_nobody_knows(images: OwnImages) -> None:
+    Path("known.csv").write_text(f"file,kind\n{images.labelled / 'ants' / '00.png'},ant\n")
+    untouched(1, own("known.csv", images.pile), "a column path or image", "'file,kind'", "name the column")
 
 
 def test_figures_needs_one_run_or_two(run: Finished) -> None:
     refused(2, ("figures",), "--compare RUN_A RUN_B", "neither")
     refused(2, ("figures", run.path, "--compare", run.path, run.path), "--compare RUN_A RUN_B", "both")
+
+
+def test_figures_of_runs_on_other_classes(run: Finished, own_run: Finished) -> None:
+    refused(
+        2, ("figures", "--compare", run.path, own_run.path, "--out", "out"), "the same classes", "each alone"
+    )
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize(

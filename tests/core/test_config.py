@@ -61,6 +61,17 @@ def test_unknown_key_names_the_nearest(key: str, near: str) -> None:
     )
 
 
+def test_unknown_stage_names_those_there_are() -> None:
+    with pytest.raises(
+        UsageError, match=r"'pretrain.epochs'; what rs\+ trains before discovery: rotnet and known"
+    ):
+        recipe_for("rs+", "", {"pretrain.epochs": 1})
+    with pytest.raises(
+        UsageError, match=r"'known.epochs'; what .* before discovery: pretrain; newfound methods iic"
+    ):
+        recipe_for("iic", "", {"known.epochs": 1})
+
+
 def test_unknown_key_without_a_near_one_says_where_they_are_listed() -> None:
     with pytest.raises(UsageError, match=r"unknown setting 'xyzzy'; newfound methods kmeans lists all"):
         recipe_for("kmeans", "", {"xyzzy": 1})

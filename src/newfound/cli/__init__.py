@@ -19,7 +19,7 @@ def main() -> None:
         code = INTERRUPTED
     if code == INTERRUPTED:
         _fail(
-            "stopped by Ctrl-C; a run that reached a checkpoint goes on from there: repeat the call, "
+            "stopped by Ctrl-C; if a run had reached a checkpoint, it goes on from there: repeat the call, "
             "with --resume where the command has it",
             code,
         )

@@ -12,6 +12,7 @@ from rich.table import Column, Table
 
 from newfound.cli.output import output
 from newfound.core.errors import UsageError
+from newfound.engine.files import check_writable
 from newfound.experiment import Folder
 from newfound.experiment.reopen import evaluator_of, found_classes
 from newfound.experiment.reopen import predict as predict_images
@@ -48,7 +49,15 @@ def figures(
         )
     runs = [run] if run else list(compare or ())
     target = out or (runs[-1] / "figures" if not compare else Path("figures"))
+    for folder in runs:
+        Folder(folder).read()
+    _check_folder(target)
     scores = titled([run_scores(folder, data_dir) for folder in runs], runs)
+    if len({tuple(run.class_names) for run in scores}) > 1:
+        raise UsageError(
+            f"runs drawn side by side must be on the same classes; {runs[0]} and {runs[1]} are not; "
+            "draw each alone"
+        )
     drawn = draw_figures(scores, target)
     if not compare and trained(runs[0]):
         drawn.append(draw_run_curves(runs[0], target))
@@ -58,6 +67,12 @@ def figures(
         print(
             "left out: the confusion matrices, which need true classes, and nobody knows those of own images"
         )
+
+
+def _check_folder(target: Path) -> None:
+    if target.is_file():
+        raise UsageError(f"--out must be a folder; got the file {target}; choose another name")
+    check_writable(target / "tsne.png")
 
 
 def titled(scores: list[RunScores], runs: list[Path]) -> list[RunScores]:
@@ -105,17 +120,33 @@ def predict(
 ) -> None:
     """Say which class, known or novel, each new image belongs to."""
     target = out or run / "predictions.csv"
-    if target.suffix != ".csv":
-        raise UsageError(f"--out must be a .csv file; got {target}; for example --out predictions.csv")
-    if target.exists():
-        raise UsageError(
-            f"--out must be a new file; {target} is there already; move it away or choose another name"
-        )
+    _check_run_first(run, images)
+    _check_new_csv(target)
     sizes, left_out = predict_images(Folder(run), images, target, strict)
     for line in left_out:
         print(f"left out: {line}")
     output().print(sizes_table(sizes))
     print(f"written: {target}")
+
+
+def _check_run_first(run: Path, images: Path) -> None:
+    if Folder(images).config.exists() and not Folder(run).config.exists():
+        raise UsageError(
+            f"predict takes the run first and then the images; got the images {run} first; "
+            f"write newfound predict {images} {run}"
+        )
+    Folder(run).read()
+
+
+def _check_new_csv(path: Path) -> None:
+    if path.suffix != ".csv":
+        raise UsageError(f"--out must be a .csv file; got {path}; for example --out predictions.csv")
+    if path.exists():
+        raise UsageError(
+            f"predictions are written to a new file; {path} is there already; move it away, or choose "
+            "another name with --out"
+        )
+    check_writable(path)
 
 
 def sizes_table(sizes: Mapping[str, int]) -> Table:

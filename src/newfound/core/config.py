@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -131,7 +132,7 @@ def override(recipe: Recipe, overrides: Overrides) -> Recipe:
     known = recipe.flat()
     for key in overrides:
         if key not in known:
-            raise unknown("setting", key, known, f"newfound methods {recipe.method} lists all")
+            raise _unknown_setting(key, recipe)
 
     def updated(config: C, prefix: str = "") -> C:
         changes = {f.name: overrides[key] for f in fields(config) if (key := prefix + f.name) in overrides}  # type: ignore[arg-type]
@@ -145,6 +146,18 @@ def override(recipe: Recipe, overrides: Overrides) -> Recipe:
         constraints=updated(recipe.constraints, "constraints."),
         train={stage: updated(train, prefixes[stage]) for stage, train in recipe.train.items()},
     )
+
+
+def _unknown_setting(key: str, recipe: Recipe) -> UsageError:
+    """Names the stages where the part before the dot is nothing like any of them."""
+    prefix, dot, _ = key.rpartition(".")
+    remedy = f"newfound methods {recipe.method} lists all"
+    if dot and not get_close_matches(prefix, ("constraints", *recipe.pretraining)):
+        stages = " and ".join(recipe.pretraining) or "none"
+        return UsageError(
+            f"unknown setting {key!r}; what {recipe.method} trains before discovery: {stages}; {remedy}"
+        )
+    return unknown("setting", key, recipe.flat(), remedy)
 
 
 @cache

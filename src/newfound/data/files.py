@@ -58,8 +58,14 @@ def image_files(folder: Path) -> list[str]:
 
 def labelled_files(source: Path) -> tuple[list[File], tuple[str, ...]]:
     """A folder with a folder for each class, or a CSV → files with labels, and what was left out and why."""
-    _check_exists(source, "labelled", "a folder with one folder of images for each class, or a CSV")
+    expected = "a folder with one folder of images for each class, or a CSV"
+    _check_exists(source, "labelled", expected)
     if source.is_file():
+        if _is_image(source.name):
+            raise DataError(
+                f"the labelled images must be {expected}; got one image, {source}; "
+                "give the folder above its class folder"
+            )
         return read_csv(source), ()
     folders = sorted(path for path in source.iterdir() if path.is_dir() and not path.name.startswith("."))
     by_class = {folder.name: image_files(folder) for folder in folders}
@@ -75,9 +81,9 @@ def labelled_files(source: Path) -> tuple[list[File], tuple[str, ...]]:
     return files, tuple(left_out)
 
 
-def unlabelled_files(source: Path) -> list[File]:
+def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
     """A folder of any structure, a CSV, a text list with a path in each line, or one image → files."""
-    _check_exists(source, "unlabelled", "a folder of images, a CSV or a text list of files")
+    _check_exists(source, role, "a folder of images, a CSV or a text list of files")
     if source.is_dir():
         files = [(path, "") for path in image_files(source)]
     elif _is_image(source.name):
@@ -118,6 +124,11 @@ def read_csv(source: Path) -> list[File]:
         label = next((name for name in LABEL_COLUMNS if name in header), None)
         at_path, at_label = header.index(named), header.index(label) if label else len(header)
         rows = rows[1:]
+    elif rows and not _names_a_file(source, rows[0][0]):
+        raise DataError(
+            f"{source} must have a column {' or '.join(PATH_COLUMNS)}, or rows that begin with a path; got "
+            f"the first row {','.join(rows[0])!r}; name the column of the paths"
+        )
     if not rows:
         raise DataError(
             f"{source} must hold rows of path and label; got none; the label of an image may be empty"
@@ -129,6 +140,12 @@ def read_csv(source: Path) -> list[File]:
             raise DataError(f"{source}: each row must name a file; got {','.join(row)!r}; add its path")
         files.append((_beside(source, path), row[at_label].strip() if at_label < len(row) else ""))
     return files
+
+
+def _names_a_file(source: Path, cell: str) -> bool:
+    """Whether the first cell of a table without known columns may be a path, which a heading is not."""
+    path = cell.strip()
+    return not path or _is_image(os.path.basename(path)) or os.path.exists(_beside(source, path))
 
 
 def _is_image(name: str) -> bool:

@@ -56,7 +56,7 @@ def load_own(
 
 def load_pile(path: Path, size: int, strict: bool) -> tuple[ImageSet, tuple[str, ...]]:
     """A folder, CSV, list of files or one image → images of `size` x `size`, and the files left out."""
-    files, again = once(unlabelled_files(path))
+    files, again = once(unlabelled_files(path, "new"))
     images, _, skipped = open_images([file for file, _ in files], (size, size), strict)
     return images, (*again, *skipped)
 
