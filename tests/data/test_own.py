@@ -51,9 +51,14 @@ def test_folders(labelled: Path, pile: Path) -> None:
 def test_a_flat_pile_with_hidden_and_other_files(labelled: Path, tmp_path: Path, paint: Paint) -> None:
     for name in ("1.png", "2.JPG", ".hidden.png", ".cache/3.png"):
         paint(tmp_path / "flat" / name)
-    (tmp_path / "flat" / "readme.txt").write_text("not an image")
-    names = load_own(labelled, tmp_path / "flat", 1, None, strict=True).split.unlabelled.names
-    assert [Path(name).name for name in names] == ["1.png", "2.JPG"]
+    for name in ("1.heic", "2.heic", "README"):
+        (tmp_path / "flat" / name).write_text("not an image")
+    dataset = load_own(labelled, tmp_path / "flat", 1, None, strict=True)
+    assert [Path(name).name for name in dataset.split.unlabelled.names] == ["1.png", "2.JPG"]
+    assert [line.split(", ")[0] for line in dataset.skipped] == [
+        f"{tmp_path / 'flat'}: 1 file without a suffix",
+        f"{tmp_path / 'flat'}: 2 files ending in .heic",
+    ]
 
 
 def test_a_list_of_files(labelled: Path, pile: Path, tmp_path: Path, paint: Paint) -> None:
@@ -129,7 +134,7 @@ def test_what_cannot_be_used_is_listed_or_fatal(labelled: Path, pile: Path, pain
     dataset = load_own(labelled, pile, 2, None, strict=False)
     assert dataset.split.labels.tolist() == [0, 0, 1, 1]
     assert [line.split(": ")[0] for line in dataset.skipped] == [loose, str(empty), str(broken)]
-    assert "3 left out" in dataset.note
+    assert "some files left out" in dataset.note
     with pytest.raises(DataError, match=r"loose\.png: in no class folder; .*strict"):
         load_own(labelled, pile, 2, None, strict=True)
     Path(loose).unlink()

@@ -25,7 +25,7 @@ def own_dataset(
     names = (*class_names, *novel_names(class_names, split.task.num_classes - len(class_names)))
     note = f"{name}: {contents(split, truth)} ({why})"
     if skipped:
-        note += f", {len(skipped):,} left out"
+        note += ", some files left out"
     return Dataset(name, split, truth, names, tuple(skipped), note)
 
 

@@ -2,7 +2,8 @@
 
 import csv
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 
@@ -49,11 +50,25 @@ def is_resident(count: int, size: Size) -> bool:
 
 def image_files(folder: Path) -> list[str]:
     """Every image below `folder`, sorted; hidden files and folders and other kinds of file are ignored."""
-    found = []
+    return sorted(path for path in _visible(folder) if _is_image(path))
+
+
+def other_kinds(source: Path) -> tuple[str, ...]:
+    """What a folder holds besides images, a line for each suffix."""
+    files = _visible(source) if source.is_dir() else ()
+    kinds = Counter(os.path.splitext(path)[1] for path in files if not _is_image(path))
+    return tuple(
+        f"{source}: {number:,} file{'s' * (number > 1)} "
+        f"{f'ending in {kind}' if kind else 'without a suffix'}, which is no kind of image that we read"
+        for kind, number in sorted(kinds.items())
+    )
+
+
+def _visible(folder: Path) -> Iterator[str]:
+    """The files below `folder`, hidden ones and those in hidden folders left out."""
     for where, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [os.path.join(where, name) for name in files if _is_image(name)]
-    return sorted(found)
+        yield from (os.path.join(where, name) for name in files if not name.startswith("."))
 
 
 def labelled_files(source: Path) -> tuple[list[File], tuple[str, ...]]:
@@ -67,10 +82,11 @@ def labelled_files(source: Path) -> tuple[list[File], tuple[str, ...]]:
                 "give the folder above its class folder"
             )
         return read_csv(source), ()
-    folders = sorted(path for path in source.iterdir() if path.is_dir() and not path.name.startswith("."))
+    inside = sorted(path for path in source.iterdir() if not path.name.startswith("."))
+    folders = [path for path in inside if path.is_dir()]
     by_class = {folder.name: image_files(folder) for folder in folders}
     files = [(path, name) for name, paths in by_class.items() for path in paths]
-    loose = sorted(str(path) for path in source.iterdir() if path.is_file() and _is_image(path.name))
+    loose = [path for path in inside if path.is_file() and _is_image(path.name)]
     if not files:
         raise DataError(
             f"{source} must hold one folder of images for each known class; got {len(folders)} folders "
@@ -145,11 +161,11 @@ def read_csv(source: Path) -> list[File]:
 def _names_a_file(source: Path, cell: str) -> bool:
     """Whether the first cell of a table without known columns may be a path, which a heading is not."""
     path = cell.strip()
-    return not path or _is_image(os.path.basename(path)) or os.path.exists(_beside(source, path))
+    return not path or _is_image(path) or os.path.exists(_beside(source, path))
 
 
-def _is_image(name: str) -> bool:
-    return not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES
+def _is_image(path: str) -> bool:
+    return os.path.splitext(path)[1].lower() in SUFFIXES
 
 
 def _beside(source: Path, path: str) -> str:

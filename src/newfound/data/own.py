@@ -11,7 +11,15 @@ from newfound.core.records import Task
 from newfound.data.arrays import array_images, from_arrays
 from newfound.data.assemble import check_num_novel, own_dataset, own_look
 from newfound.data.decode import stored_sizes
-from newfound.data.files import File, labelled_files, none_readable, once, open_images, unlabelled_files
+from newfound.data.files import (
+    File,
+    labelled_files,
+    none_readable,
+    once,
+    open_images,
+    other_kinds,
+    unlabelled_files,
+)
 from newfound.data.images import Dataset, ImageSet, Split
 from newfound.data.sizes import check_side, choose_side
 from newfound.data.subsets import check_subset, rank_in_class
@@ -50,7 +58,8 @@ def load_own(
     names, labels = np.unique([known[row][1] for row in kept], return_inverse=True)
     task = Task(len(names), num_novel)
     split = Split(known_images, torch.from_numpy(labels), pile_images, task, own_look(side))
-    skipped = (*left_out, *known_again, *pile_again, *known_skipped, *pile_skipped)
+    others = (*other_kinds(labelled), *other_kinds(unlabelled))
+    skipped = (*left_out, *known_again, *pile_again, *known_skipped, *pile_skipped, *others)
     return own_dataset(labelled.name, split, None, names.tolist(), skipped, why)
 
 
@@ -58,7 +67,7 @@ def load_pile(path: Path, size: int, strict: bool) -> tuple[ImageSet, tuple[str,
     """A folder, CSV, list of files or one image → images of `size` x `size`, and the files left out."""
     files, again = once(unlabelled_files(path, "new"))
     images, _, skipped = open_images([file for file, _ in files], (size, size), strict)
-    return images, (*again, *skipped)
+    return images, (*again, *skipped, *other_kinds(path))
 
 
 def _files(labelled: Path, unlabelled: Path, strict: bool) -> tuple[list[File], list[File], tuple[str, ...]]:

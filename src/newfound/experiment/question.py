@@ -64,7 +64,7 @@ def load_unnumbered(source: Source) -> Dataset:
             "nobody knows how many; leave it out"
         )
     found = replace(source, num_novel=UNKNOWN).load()
-    split, left_out = found.split, f", {len(found.skipped):,} left out" if found.skipped else ""
+    split, left_out = found.split, ", some files left out" if found.skipped else ""
     note = (
         f"{found.name}: {len(split.labelled):,} labelled images of {split.task.num_known} known classes, "
         f"{len(split.unlabelled):,} unlabelled, {split.look.size} x {split.look.size} pixels{left_out}"
