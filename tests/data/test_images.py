@@ -43,12 +43,24 @@ def test_resident_stays_on_the_host_when_the_device_is_full(monkeypatch: pytest.
     assert moved.take(torch.tensor([1, 2])).device.type == "meta"
 
 
+def test_both_sets_stay_on_the_host_when_one_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "_fits", lambda num_bytes, device: num_bytes < 4 * 3 * 4 * 4)
+    moved = _dataset([0, 1, 0, 1]).split.to(torch.device("meta"))
+    assert not moved.labelled.resident
+    assert not moved.unlabelled.resident
+    assert moved.unlabelled.fetch(torch.tensor([1])).device.type == "cpu"
+
+
 def test_streamed_is_the_same_as_resident(tmp_path: Path, paint: Callable[..., str]) -> None:
     paths = [paint(tmp_path / f"{n}.png", (n, 2 * n, 3 * n), (20 + n, 30)) for n in range(12)]
     streamed = StreamedImages(paths, (16, 16))
     resident, _, _ = open_images(paths, (16, 16), strict=True)
     index = torch.tensor([7, 7, 0, 11])
     assert torch.equal(streamed.take(index), resident.take(index))
+    assert all(
+        torch.equal(*taken)
+        for taken in zip(streamed.take_each([index] * 4), resident.take_each([index] * 4), strict=True)
+    )
     assert list(streamed.names) == paths == list(resident.names)
     assert streamed.to(torch.device("meta")).take(index).shape == (4, 3, 16, 16)
 

@@ -1,11 +1,16 @@
 """Batches of fixed composition: which rows, in which order, with which labels."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
+from PIL import Image
 
 from newfound.core.config import TrainConfig
+from newfound.core.errors import DataError
 from newfound.core.records import Task, Views
-from newfound.data.images import Look, ResidentImages, Split
+from newfound.data.images import Look, ResidentImages, Split, StreamedImages
 from newfound.data.loader import Draw, Loader, batch_shape
 
 CPU = torch.device("cpu")
@@ -111,10 +116,10 @@ def test_same_seed_stage_and_epoch_draw_the_same_and_others_do_not() -> None:
         return next(loader(data, 64, seed=seed, stage=stage).draws(epoch))
 
     wanted = first()
-    for name, value in vars(first()).items():
-        assert torch.equal(value, vars(wanted)[name])
+    for name, value in first().tensors().items():
+        assert torch.equal(value, wanted.tensors()[name])
     for other in (first(seed=1), first(stage="pretrain"), first(epoch=4)):
-        assert all(not torch.equal(value, vars(wanted)[name]) for name, value in vars(other).items())
+        assert all(not torch.equal(value, wanted.tensors()[name]) for name, value in other.tensors().items())
 
 
 def test_draws_depend_on_no_other_random_numbers() -> None:
@@ -154,6 +159,39 @@ def test_labelled_rows_come_first_with_their_own_labels(views: Views) -> None:
         levels = batch.views[0].amax((2, 3, 4)).mul(255).round().long()
         expected = torch.cat([draw.labelled, 200 + draw.unlabelled])
         assert torch.equal(levels, expected.expand(views.count, -1))
+
+
+def files(folder: Path, levels: range) -> StreamedImages:
+    """Files of the images that `numbered` has in memory."""
+    folder.mkdir()
+    for level in levels:
+        Image.new("RGB", (4, 4), (level, level, level)).save(folder / f"{level:03}.png")
+    return StreamedImages([str(path) for path in sorted(folder.iterdir())], (4, 4))
+
+
+@pytest.mark.parametrize("uses", ["both", "labelled", "unlabelled"])
+def test_images_that_are_fetched_make_the_same_batches(uses: str, tmp_path: Path) -> None:
+    resident = numbered()
+    streamed = replace(
+        resident, labelled=files(tmp_path / "l", range(8)), unlabelled=files(tmp_path / "u", range(200, 212))
+    )
+    of_memory, of_files = (loader(data, 5, uses) for data in (resident, streamed))
+    for memory, file in zip(of_memory.draws(0), of_files.draws(0), strict=True):
+        assert memory.pixels is None
+        assert file.pixels is not None
+        one, other = of_memory.batch(memory), of_files.batch(file)
+        assert torch.equal(one.views[0], other.views[0])
+        assert torch.equal(one.labels, other.labels)
+        assert torch.equal(one.index, other.index)
+        assert "pixels" in file.tensors()
+        assert "pixels" not in memory.tensors()
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    data = replace(numbered(), labelled=files(tmp_path / "l", range(8)))
+    Path(data.labelled.names[3]).unlink()
+    with pytest.raises(DataError, match=r"003\.png: no such file"):
+        list(loader(data, 10).draws(0))
 
 
 def test_labelled_only_and_unlabelled_only() -> None:

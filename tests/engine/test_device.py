@@ -83,24 +83,17 @@ def test_precision_on_a_gpu(gpus: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_mode(wanted: str, device: torch.device, precision: torch.dtype, steps: int, mode: str) -> None:
-    assert resolve_mode(wanted, device, precision, resident=True, steps=steps) == mode
+    assert resolve_mode(wanted, device, precision, steps=steps) == mode
 
 
 @pytest.mark.parametrize(("device", "precision"), [(CPU, torch.float32), (GPU, torch.float16)])
 def test_a_graph_needs_a_gpu_and_no_loss_scaling(device: torch.device, precision: torch.dtype) -> None:
     with pytest.raises(
         UsageError,
-        match=f"mode graph needs a GPU.*got {device.type}, resident images, {precision}; try mode=auto",
+        match=f"mode graph needs a GPU.*got {device.type} and {precision}; try mode=auto",
     ):
-        resolve_mode("graph", device, precision, resident=True, steps=10**6)
+        resolve_mode("graph", device, precision, steps=10**6)
 
 
 def test_hardware_in_words() -> None:
     assert hardware(CPU) == f"CPU, {torch.get_num_threads()} threads"
-
-
-def test_images_that_are_fetched_are_never_captured() -> None:
-    gpu = torch.device("cuda")
-    assert resolve_mode("auto", gpu, torch.bfloat16, resident=False, steps=10**6) == "eager"
-    with pytest.raises(UsageError, match="streamed images"):
-        resolve_mode("graph", gpu, torch.bfloat16, resident=False, steps=10**6)

@@ -30,4 +30,5 @@ def test_some_images_are_those_of_their_rows(digits: Dataset) -> None:
     assert some.names == [whole.names[row] for row in (7, 3, 11)]
     moved = some.to(torch.device("cpu"))
     assert moved.resident
+    assert torch.equal(moved.fetch(torch.tensor([2, 0])), whole.take(torch.tensor([11, 7])))
     assert moved.fingerprint() == some.fingerprint() != SomeImages(whole, rows.flip(0)).fingerprint()

@@ -71,7 +71,7 @@ def _modes(wanted: Sequence[str], device: torch.device, precision: torch.dtype) 
     for name in wanted:
         if name not in MODES:
             raise unknown("mode", name, MODES, f"the modes are {', '.join(MODES)}")
-        resolve_mode(name, device, precision, resident=True, steps=0)
+        resolve_mode(name, device, precision, steps=0)
     if not wanted and device.type == "cpu":  # where a compilation takes longer than all the rest
         return ("eager",)
     usual = MODES if precision != torch.float16 else MODES[:-1]

@@ -1,7 +1,7 @@
 """Sets of uint8 images, and a data set cut into what training may see and what only the evaluator may."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from newfound.core.errors import DataError
 from newfound.core.records import Task
+from newfound.data.ahead import ahead
 from newfound.data.decode import Size, decode_all
 
 Kind = Literal["digits", "cifar", "imagenet"]
@@ -23,17 +24,30 @@ class ImageSet(ABC):
 
     size: Size
     names: Sequence[str]
+    device: torch.device
+    """Where images are taken."""
 
     def __len__(self) -> int:
         return len(self.names)
 
-    @abstractmethod
     def take(self, index: Tensor) -> Tensor:
         """Rows (n,) int64 → (n, 3, H, W) uint8 on the set's device."""
+        return self.fetch(index).to(self.device)
+
+    def take_each(self, indices: Iterable[Tensor]) -> Iterator[Tensor]:
+        """`take` one after the other, the next being fetched while one is used where that takes time."""
+        if self.resident:
+            return map(self.take, indices)
+        host = (index.cpu() for index in indices)
+        return (pixels.to(self.device) for pixels in ahead(self.fetch, host))
 
     @abstractmethod
-    def to(self, device: torch.device) -> "ImageSet":
-        """The same images, taken on `device`."""
+    def fetch(self, index: Tensor) -> Tensor:
+        """The same where the images are kept; host rows of a set that is not resident need no device."""
+
+    @abstractmethod
+    def to(self, device: torch.device, move: bool = True) -> "ImageSet":
+        """The same images, taken on `device`; kept there if they fit and may `move`."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -53,12 +67,11 @@ class ResidentImages(ImageSet):
         self.size = (pixels.shape[2], pixels.shape[3])
         self.device = device or pixels.device
 
-    def take(self, index: Tensor) -> Tensor:
-        taken = self.pixels.index_select(0, index.to(self.pixels.device))
-        return taken.to(self.device)
+    def fetch(self, index: Tensor) -> Tensor:
+        return self.pixels.index_select(0, index.to(self.pixels.device))
 
-    def to(self, device: torch.device) -> "ResidentImages":
-        pixels = self.pixels.to(device) if _fits(self.pixels.nbytes, device) else self.pixels
+    def to(self, device: torch.device, move: bool = True) -> "ResidentImages":
+        pixels = self.pixels.to(device) if move and _fits(self.pixels.nbytes, device) else self.pixels
         return ResidentImages(pixels, self.names, device)
 
     @property
@@ -79,13 +92,11 @@ class StreamedImages(ImageSet):
         self.names, self.size = paths, size
         self.device = device or torch.device("cpu")
 
-    def take(self, index: Tensor) -> Tensor:
+    def fetch(self, index: Tensor) -> Tensor:
         pixels, _, _ = decode_all([self.names[row] for row in index.tolist()], self.size, strict=True)
-        if self.device.type == "cuda":
-            return pixels.pin_memory().to(self.device, non_blocking=True)
-        return pixels.to(self.device)
+        return pixels
 
-    def to(self, device: torch.device) -> "StreamedImages":
+    def to(self, device: torch.device, move: bool = True) -> "StreamedImages":
         return StreamedImages(self.names, self.size, device)
 
     @property
@@ -149,7 +160,10 @@ class Split:
         return self.labelled.resident and self.unlabelled.resident
 
     def to(self, device: torch.device) -> "Split":
+        """Taken on `device`; both sets are kept there or neither, so that a batch comes from one place."""
         labelled, unlabelled = self.labelled.to(device), self.unlabelled.to(device)
+        if labelled.resident != unlabelled.resident:
+            labelled, unlabelled = self.labelled.to(device, False), self.unlabelled.to(device, False)
         return replace(self, labelled=labelled, labels=self.labels.to(device), unlabelled=unlabelled)
 
 

@@ -6,6 +6,7 @@ step; a fixed N keeps every shape static.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Literal
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from newfound.core.config import TrainConfig
 from newfound.core.records import Batch, Views
 from newfound.core.seed import generator
+from newfound.data.ahead import ahead
 from newfound.data.augment import Augmenter
 from newfound.data.images import Split
 from newfound.data.sampler import ClassSampler
@@ -21,7 +23,7 @@ from newfound.data.sampler import ClassSampler
 
 @dataclass(frozen=True)
 class Draw:
-    """All that is random about one batch: which rows, and the uniforms that augment them."""
+    """All that differs between batches: which rows, the uniforms that augment them, fetched images."""
 
     labelled: Tensor
     """(N,) rows of the labelled set."""
@@ -29,6 +31,12 @@ class Draw:
     """(M,) rows of the unlabelled set."""
     noise: Tensor
     """(V, B, noise) uniforms."""
+    pixels: Tensor | None = None
+    """(B, 3, H, W) bytes of those rows, where the images are not on the device anyway."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What there is of it, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 class Loader:
@@ -73,18 +81,28 @@ class Loader:
             labelled = self._rows(len(self.split.labelled), self.num_labelled, random)
         unlabelled = self._rows(len(self.split.unlabelled), self.num_unlabelled, random)
         shape = (self.views.count, self.batch_size, self.augment.noise)
-        for step in range(self.steps):
+        for step, pixels in zip(range(self.steps), self._fetched(labelled, unlabelled), strict=False):
             noise = torch.rand(shape, generator=random, device=self.device)
-            yield Draw(labelled[step], unlabelled[step], noise)
+            yield Draw(labelled[step], unlabelled[step], noise, pixels)
+
+    def _fetched(self, labelled: Tensor, unlabelled: Tensor) -> Iterator[Tensor | None]:
+        """The images of each step, fetched while those before are used; None where the device has them."""
+        if self.split.resident:
+            return repeat(None)
+        rows = zip(labelled.cpu(), unlabelled.cpu(), strict=True)
+        return (pixels.to(self.device) for pixels in ahead(self._pixels, rows))
+
+    def _pixels(self, rows: tuple[Tensor, Tensor]) -> Tensor:
+        """The images of N and of M rows, a set that gives none being left alone."""
+        sets = (self.split.labelled, self.split.unlabelled)
+        return torch.cat(
+            [images.fetch(index) for images, index in zip(sets, rows, strict=True) if len(index)]
+        )
 
     def batch(self, draw: Draw) -> Batch:
-        """The batch a draw stands for: a pure function on the device when the images are resident."""
-        parts = []
-        if self.num_labelled:
-            parts.append(self.split.labelled.take(draw.labelled))
-        if self.num_unlabelled:
-            parts.append(self.split.unlabelled.take(draw.unlabelled))
-        views = self.augment(torch.cat(parts), draw.noise)
+        """The batch a draw stands for: a pure function on the device."""
+        pixels = self._pixels((draw.labelled, draw.unlabelled)) if draw.pixels is None else draw.pixels
+        views = self.augment(pixels, draw.noise)
         index = torch.cat([draw.labelled, draw.unlabelled])
         return Batch(views, self.split.labels[draw.labelled], index)
 

@@ -26,8 +26,8 @@ class Viewer:
         self.learner.eval()
         out = []
         rows = torch.arange(len(images), device=self.device) if rows is None else rows
-        for chunk in torch.split(rows, CHUNK):
-            view = evaluation_view(images.take(chunk), look.size, look.kind, look.mean, look.std)
+        for pixels in images.take_each(torch.split(rows, CHUNK)):
+            view = evaluation_view(pixels, look.size, look.kind, look.mean, look.std)
             with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
                 out.append(function(view).float())
         self.learner.train(was_training)

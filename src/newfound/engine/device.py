@@ -45,18 +45,16 @@ def hardware(device: torch.device) -> str:
     return f"CPU, {torch.get_num_threads()} threads"
 
 
-def resolve_mode(
-    wanted: str, device: torch.device, precision: torch.dtype, *, resident: bool, steps: int
-) -> Mode:
+def resolve_mode(wanted: str, device: torch.device, precision: torch.dtype, *, steps: int) -> Mode:
     """`auto`: a CUDA graph for a long run on a GPU, eager otherwise.
 
-    A graph cannot hold what happens on the host: the loss scaling of fp16, or images that are fetched.
+    A graph cannot hold what happens on the host, the loss scaling of fp16.
     """
-    can_capture = device.type == "cuda" and precision != torch.float16 and resident
+    can_capture = device.type == "cuda" and precision != torch.float16
     if wanted == "graph" and not can_capture:
         raise UsageError(
-            "mode graph needs a GPU, images that fit on it and a precision other than fp16; "
-            f"got {device.type}, {'resident' if resident else 'streamed'} images, {precision}; try mode=auto"
+            "mode graph needs a GPU and a precision other than fp16; "
+            f"got {device.type} and {precision}; try mode=auto"
         )
     if wanted != "auto":
         return cast(Mode, wanted)

@@ -115,8 +115,8 @@ class Step:
                 return
         assert self._graph is not None
         assert self._static is not None
-        for static, fresh in zip(vars(self._static).values(), vars(draw).values(), strict=True):
-            static.copy_(fresh)
+        for name, fresh in draw.tensors().items():
+            getattr(self._static, name).copy_(fresh)
         self._graph.replay()
 
     def _do_without_graph(self, error: Exception) -> None:
@@ -158,7 +158,7 @@ class Step:
 
     def _capture(self, draw: Draw) -> None:
         torch.cuda.synchronize(self.device)
-        self._static = Draw(*(value.clone() for value in vars(draw).values()))
+        self._static = Draw(**{name: value.clone() for name, value in draw.tensors().items()})
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._train(self._static)

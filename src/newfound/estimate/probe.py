@@ -18,12 +18,14 @@ class SomeImages(ImageSet):
     def __init__(self, images: ImageSet, rows: Tensor) -> None:
         self.images, self.rows = images, rows
         self.size, self.names = images.size, [images.names[row] for row in rows.tolist()]
+        self.device = images.device
 
-    def take(self, index: Tensor) -> Tensor:
-        return self.images.take(self.rows[index])
+    def fetch(self, index: Tensor) -> Tensor:
+        return self.images.fetch(self.rows[index.to(self.rows.device)])
 
-    def to(self, device: torch.device) -> "SomeImages":
-        return SomeImages(self.images.to(device), self.rows.to(device))
+    def to(self, device: torch.device, move: bool = True) -> "SomeImages":
+        images = self.images.to(device, move)
+        return SomeImages(images, self.rows.to(device) if images.resident else self.rows.cpu())
 
     @property
     def resident(self) -> bool:

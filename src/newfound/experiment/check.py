@@ -26,7 +26,7 @@ def check_run(recipe: Recipe, split: Split) -> None:
     """Build every part of a run and throw it away: what does not fit raises here."""
     device = resolve_device(recipe.run.device)
     precision = resolve_precision(recipe.run.precision, device)
-    resolve_mode(recipe.run.mode, device, precision, resident=split.to(device).resident, steps=0)
+    resolve_mode(recipe.run.mode, device, precision, steps=0)
     method = build_method(recipe, split.task, split.look, CPU)
     if recipe.run.pretrained:
         method.adopt(load_pretrained(Path(recipe.run.pretrained))[0])

@@ -237,11 +237,8 @@ class Run:
             self.recipe.run.mode,
             self.device,
             self.precision,
-            resident=self.split.resident,
             steps=loader.steps * train.epochs,
         )
-        if self.device.type == "cuda" and not self.split.resident:
-            self.say(f"{stage}: the images are fetched for each batch, so the step runs eagerly")
         if 0 < train.epochs <= train.warmup:
             self.say(f"{stage}: all {train.epochs} epochs are warm-up, so lr is hardly reached; lower warmup")
         if mode != "eager":
