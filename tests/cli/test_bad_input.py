@@ -247,6 +247,7 @@ def test_what_is_no_run(images: OwnImages, run: Finished) -> None:
         none = (path, "found no config.json", "check the path")
         refused(2, ("evaluate", path), *none)
         refused(2, ("figures", path), *none)
+        refused(2, ("report", path), *none)
         refused(2, ("figures", "--compare", path, run.path, "--out", "out"), *none)
         refused(2, ("predict", path, images.pile), *none)
     assert not list(Path("empty").iterdir())
@@ -281,6 +282,15 @@ def test_a_table_whose_columns_nobody_knows(images: OwnImages) -> None:
 def test_figures_needs_one_run_or_two(run: Finished) -> None:
     refused(2, ("figures",), "--compare RUN_A RUN_B", "neither")
     refused(2, ("figures", run.path, "--compare", run.path, run.path), "--compare RUN_A RUN_B", "both")
+
+
+def test_a_report_replaces_nothing_but_reports(run: Finished, tmp_path: Path) -> None:
+    Path("mine.html").write_text("mine")
+    refused(2, ("report", run.path, "--out", "mine.html"), "mine.html is something else", "another --out")
+    assert Path("mine.html").read_text() == "mine"
+    copy = shutil.copytree(run.path, tmp_path / "copy")
+    (copy / "results.json").unlink()
+    refused(2, ("report", copy), "must hold a finished run", "no results.json", "--resume")
 
 
 def test_figures_of_runs_on_other_classes(run: Finished, own_run: Finished) -> None:

@@ -39,6 +39,15 @@ def test_what_nobody_knows_is_not_scored(own_run: Finished) -> None:
     refused(2, ("evaluate", own_run.path), "true classes", "nobody knows", "assignments.csv")
 
 
+def test_the_page_of_what_was_found(own_run: Finished) -> None:
+    page = (own_run.path / "report.html").read_text(encoding="utf-8")
+    assert own_run.out.splitlines()[-1] == f"to look at what was found, open {own_run.path / 'report.html'}"
+    assert "2 new classes in 20 images" in page
+    assert "no accuracy can be given" in page
+    assert works("report", own_run.path, "--out", "deep/again.html") == "written: deep/again.html\n"
+    assert Path("deep/again.html").read_text(encoding="utf-8") == page
+
+
 def test_figures_that_need_no_truth_are_drawn(own_run: Finished, images: OwnImages) -> None:
     *drawn, left_out = works("figures", own_run.path, "--out", "drawn").splitlines()
     assert drawn == ["drawn/tsne.png", "drawn/tsne.pdf", "drawn/curves.png"]

@@ -33,6 +33,7 @@ SURFACE = {
     },
     "tables": {"--results"},
     "bench": {"method", "settings", "--data", "--modes", "--parts", "--out"},
+    "report": {"run", "--out", "--data-dir"},
     "evaluate": {"run", "--data-dir"},
     "figures": {"run", "--compare", "--out", "--data-dir"},
     "predict": {"run", "images", "--out", "--strict"},

@@ -24,6 +24,7 @@ MODULES = {
     "reproduce": "reproduce",
     "tables": "tables",
     "bench": "bench",
+    "report": "report",
     "evaluate": "use",
     "figures": "use",
     "predict": "use",

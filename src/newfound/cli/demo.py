@@ -15,9 +15,12 @@ from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
 from newfound.engine.files import write_json
 from newfound.experiment import Folder, Run, Source
+from newfound.experiment.call import call_of
 from newfound.experiment.finish import finish
 from newfound.experiment.pixels import pixel_kmeans
+from newfound.experiment.reopen import pile_of
 from newfound.report.figures import figures
+from newfound.report.page import write_page
 from newfound.report.tables import demo_table
 
 SOURCE = Source(benchmark="digits")
@@ -25,7 +28,14 @@ METHODS = ("kmeans", "uno-v2", "iic")
 PIXELS = "kmeans-pixels/results.json"
 """What a demo writes first; no other run writes it."""
 FOLDERS = ("kmeans", "uno-v2", "kmeans-pixels", "pretrained", "figures", "tensorboard")
-FILES = ("config.json", "metrics.jsonl", "checkpoint.safetensors", "results.json", "assignments.csv")
+FILES = (
+    "config.json",
+    "metrics.jsonl",
+    "checkpoint.safetensors",
+    "results.json",
+    "assignments.csv",
+    "report.html",
+)
 
 
 def demo(
@@ -54,6 +64,9 @@ def demo(
     console.print(
         f"written: {out}/results.json, {out}/assignments.csv, {len(drawn)} figures in {out}/figures"
     )
+    mine = Folder(out)
+    write_page(mine.report, pile_of(mine), records[-1], call_of(mine))
+    console.print(f"to look at what was found, open {mine.report}")
 
 
 def _discover(console: Console, method: str, path: Path, cache: Path, seed: int) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Measured runs for results/: a published recipe, or a named variation of it, over seeds."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -60,7 +59,7 @@ def reproduce(
         overrides = {**(variations[recipe] if recipe else {}), "seed": seed}
         resume = folder.config.exists()
         run_chain(method, overrides, source, folder.path, resume, stop_after, go_on=REPEAT)
-        found = json.loads(folder.results.read_text(encoding="utf-8"))
+        found = folder.read_results()
         remark = {"note": note} if note else {}
         write_json(record, found | {"recipe": recipe or found["recipe"]} | remark)
         print(f"recorded: {record}")

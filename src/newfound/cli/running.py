@@ -1,6 +1,5 @@
 """Many runs in a row, for the verbs that set their numbers side by side."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,8 +59,7 @@ def _results_of(
     """The results of one run: those in its folder, or of a run that goes on there."""
     if folder.results.exists():
         own_checkpoint(folder, dataset.fingerprint())
-        found: dict[str, Any] = json.loads(folder.results.read_text(encoding="utf-8"))
-        return found
+        return folder.read_results()
     folder.open(source, recipe, resume=True)
     run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
     # Folders of runs lie two deep: what differs in the one above them can still share weights.

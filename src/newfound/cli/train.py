@@ -17,9 +17,12 @@ from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
 from newfound.estimate.config import split_settings
 from newfound.experiment import Folder, Run, Source, Stopped
+from newfound.experiment.call import call_of
 from newfound.experiment.check import check_run
 from newfound.experiment.finish import finish
+from newfound.experiment.pile import Pile
 from newfound.experiment.question import USUAL, Question, load_unnumbered, unnumbered
+from newfound.report.page import write_page
 from newfound.report.tables import Row, results_table
 
 AUTO = "auto"
@@ -176,7 +179,12 @@ def run_chain(
         except Stopped:
             progress.say(f"stopped at a checkpoint in {out}; {go_on}")
             raise typer.Exit(1 if stopping.interrupted else 0) from None
-    show_results(console, finish(run, trained), out)
+    results = finish(run, trained)
+    show_results(console, results, out)
+    if not source.truth_is_known:
+        pile = Pile.of(trained, run.viewer(trained), run.dataset, run.best_head)
+        write_page(folder.report, pile, results, call_of(folder))
+        console.print(f"to look at what was found, open {folder.report}")
 
 
 def show_results(console: Console, results: dict[str, Any], out: Path) -> None:

@@ -36,6 +36,10 @@ class Folder:
         return self.path / "assignments.csv"
 
     @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
     def figures(self) -> Path:
         return self.path / "figures"
 
@@ -91,6 +95,17 @@ class Folder:
             ) from None
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise self._strange(error) from None
+
+    def read_results(self) -> dict[str, Any]:
+        """What the run found."""
+        try:
+            found: dict[str, Any] = json.loads(self.results.read_text(encoding="utf-8"))
+            return found
+        except (OSError, ValueError):
+            raise UsageError(
+                f"{self.path} must hold a finished run; found no results.json that can be read; "
+                "finish it with --resume"
+            ) from None
 
     def recipe(self) -> Recipe:
         """The run's settings, every one of them."""

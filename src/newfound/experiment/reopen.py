@@ -20,6 +20,7 @@ from newfound.engine.evaluator import Evaluator
 from newfound.experiment.finish import write_assignments
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method
+from newfound.experiment.pile import Pile
 from newfound.experiment.run import best_head
 
 
@@ -71,11 +72,7 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
     classes, and how many are known.
     """
     method, viewer, checkpoint = load_method(folder)
-    data = _images(folder, data_dir)
-    if data.fingerprint() != checkpoint.state["images"]:
-        raise UsageError(
-            f"the images must be those of the run; those of {folder.path} have changed; bring them back"
-        )
+    data = _own_images(folder, data_dir, checkpoint)
     split, head = data.split.to(viewer.device), best_head(checkpoint.state["lines"])
     labelled, unlabelled = (
         viewer.over(images, method.scores, axis=1)[head] for images in (split.labelled, split.unlabelled)
@@ -83,6 +80,23 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
     novel = viewer.over(split.unlabelled, method.novel_scores, axis=1)[head].argmax(-1)
     classes = torch.cat([split.labels, novel + split.task.num_known])
     return torch.cat([labelled, unlabelled]), classes, data.class_names, split.task.num_known
+
+
+def pile_of(folder: Folder, data_dir: str | None = None) -> Pile:
+    """What a run says of the unlabelled images it was trained on."""
+    method, viewer, checkpoint = load_method(folder)
+    data = _own_images(folder, data_dir, checkpoint)
+    return Pile.of(method, viewer, data, best_head(checkpoint.state["lines"]))
+
+
+def _own_images(folder: Folder, data_dir: str | None, checkpoint: Checkpoint) -> Dataset:
+    """The images that a run was trained on, which must be the same still."""
+    data = _images(folder, data_dir)
+    if data.fingerprint() != checkpoint.state["images"]:
+        raise UsageError(
+            f"the images must be those of the run; those of {folder.path} have changed; bring them back"
+        )
+    return data
 
 
 def _images(folder: Folder, data_dir: str | None) -> Dataset:

@@ -69,7 +69,12 @@ def stratified(labels: Ints, most: int) -> Ints:
 
 
 def embed(logits: Floats) -> Floats:
-    """t-SNE from the two principal axes: (n, C) → (n, 2); the perplexity shrinks with few points."""
+    """t-SNE from the two principal axes: (n, C) → (n, 2); the perplexity shrinks with few points.
+
+    Two points or one have no map; they are set side by side.
+    """
+    if len(logits) < 3:
+        return np.stack([np.arange(len(logits)), np.zeros(len(logits))], axis=1)
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

@@ -1,0 +1,57 @@
+"""What a run says of its unlabelled images."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from newfound.core.learner import Method
+from newfound.data.assemble import novel_names
+from newfound.data.images import Dataset, ImageSet
+from newfound.engine.bank import Viewer
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Pile:
+    """Unlabelled images as the head sees them that a run reports."""
+
+    images: ImageSet
+    novel: Floats
+    """(n, C_u) probabilities among the novel classes."""
+    logits: Floats
+    """(n, C) joint logits, known classes first."""
+    names: Sequence[str]
+    """Of all classes; the novel ones as in assignments.csv."""
+    num_known: int
+
+    @classmethod
+    def of(cls, method: Method, viewer: Viewer, data: Dataset, head: int) -> "Pile":
+        """Look at the unlabelled images of `data`."""
+        images = data.split.unlabelled.to(viewer.device)
+        logits = viewer.over(images, method.scores, axis=1)[head]
+        novel = viewer.over(images, method.novel_scores, axis=1)[head].softmax(-1)
+        known = data.class_names[: method.task.num_known]
+        names = (*known, *novel_names(known, method.task.num_novel))
+        return cls(images, _numpy(novel), _numpy(logits), names, len(known))
+
+    @property
+    def joint(self) -> Floats:
+        """(n, C) probabilities among all classes."""
+        return _numpy(torch.from_numpy(self.logits).softmax(-1))
+
+    def pixels(self, rows: NDArray[np.integer]) -> NDArray[np.uint8]:
+        """(m,) → (m, 3, H, W)."""
+        found: NDArray[np.uint8] = (
+            self.images.take(torch.tensor(rows.tolist(), device=self.images.device)).cpu().numpy()
+        )
+        return found
+
+
+def _numpy(values: Tensor) -> Floats:
+    found: Floats = values.cpu().numpy()
+    return found

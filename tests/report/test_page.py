@@ -1,0 +1,113 @@
+"""The page of a run: one file that needs nothing else and says what was found."""
+
+import base64
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from newfound.core.errors import UsageError
+from newfound.data.images import ResidentImages
+from newfound.experiment.pile import Pile
+from newfound.report.page import check_page, write_page
+from newfound.report.thumbnails import SIDE, data_uri
+
+RESULTS: dict[str, Any] = {
+    **{
+        "method": "iic",
+        "recipe": "default",
+        "benchmark": "own",
+        "seed": 3,
+        "commit": "abc",
+        "hardware": "CPU",
+    },
+    **{"versions": {"torch": "2"}, "timing": {"discover": {"seconds": 1234.0}}, "warnings": ["one <is> odd"]},
+}
+
+
+def pile(count: int = 40) -> Pile:
+    logits = np.random.default_rng(0).normal(size=(count, 4)).astype(np.float32)
+    novel = np.exp(logits[:, 2:]) / np.exp(logits[:, 2:]).sum(1, keepdims=True)
+    pixels = torch.arange(count).view(-1, 1, 1, 1).expand(-1, 3, 20, 24).to(torch.uint8)
+    files = [f"pile/<b>&{row}.png" for row in range(count)]
+    return Pile(ResidentImages(pixels, files), novel, logits, ["ant", "<i>bee</i>", "novel-1", "novel-2"], 2)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> str:
+    write_page(tmp_path / "page.html", pile(), RESULTS, "newfound discover iic --out 'my run'")
+    return (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_it_needs_nothing_from_elsewhere(page: str) -> None:
+    assert "http" not in page
+    assert all(source.startswith("data:image/") for source in re.findall(r'src="([^"]+)"', page))
+    assert not re.findall(r"<link|@import|url\(", page)
+
+
+def test_it_says_what_was_found(page: str) -> None:
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+    assert "2 new classes in 40 images" in text
+    assert "The number of classes was given" in text
+    assert "so no accuracy can be given" in text
+    for name in ("novel-1", "novel-2"):
+        assert name in text
+    assert "1,234 s" in text
+    assert "newfound discover iic --out &#39;my run&#39;" in text
+
+
+def test_names_and_files_are_text_and_never_markup(page: str) -> None:
+    assert "<i>bee" not in page
+    assert "pile/<b>" not in page
+    assert "&lt;i&gt;bee&lt;/i&gt;" in page
+    assert "one &lt;is&gt; odd" in page
+
+
+def test_every_image_is_on_the_map(page: str) -> None:
+    (found,) = re.findall(r"const points = (\[.*\]);", page)
+    points = json.loads(found)
+    assert [point["file"] for point in points] == [f"pile/<b>&{row}.png" for row in range(40)]
+    assert {0.0, 1.0} <= {point["x"] for point in points} | {point["y"] for point in points}
+    assert all(0 <= point[axis] <= 1 for point in points for axis in "xy")
+    assert {point["name"] for point in points} == {"novel-1", "novel-2"}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_pile_of_hardly_any_images(tmp_path: Path, count: int) -> None:
+    write_page(tmp_path / "page.html", pile(count), RESULTS, "")
+    assert f"in {count} images" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_accuracy_and_estimate_where_there_are_any(tmp_path: Path) -> None:
+    known = {"task_aware": {"train": {"acc": {"best_head": 0.9571}}}, "estimate": {"algorithm": "gcd"}}
+    write_page(tmp_path / "page.html", pile(), RESULTS | known, "")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "95.7 %" in text
+    assert "an estimate (gcd)" in text
+
+
+def test_only_a_page_of_ours_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    check_page(path)
+    write_page(path, pile(), RESULTS, "")
+    check_page(path)
+    path.write_text("<html>mine</html>")
+    for other in (path, tmp_path):
+        with pytest.raises(UsageError, match="is something else; choose another --out"):
+            check_page(other)
+
+
+@pytest.mark.parametrize(("side", "kind"), [(8, "PNG"), (300, "JPEG")])
+def test_a_thumbnail_is_the_image(side: int, kind: str) -> None:
+    pixels = np.full((3, side, 2 * side), 90, np.uint8)
+    header, code = data_uri(pixels).split(",")
+    image = Image.open(io.BytesIO(base64.b64decode(code)))
+    assert (header, image.format) == (f"data:image/{kind.lower()};base64", kind)
+    assert image.size == ((16, 8) if side == 8 else (SIDE, SIDE // 2))
+    assert abs(np.asarray(image).astype(int) - 90).max() <= 2
