@@ -18,9 +18,10 @@ from newfound.experiment.check import check_run
 from newfound.experiment.estimate_record import EstimateRecord
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_stage
+from newfound.experiment.pretrained import Say
 from newfound.experiment.provenance import provenance
 from newfound.experiment.question import USUAL, Question, unnumbered
-from newfound.experiment.run import Run, Say, Stopped, Watch
+from newfound.experiment.run import Run, Stopped, Watch
 from newfound.experiment.source import Source
 
 WatchTrial = Callable[[Trial, int, int, float], None]

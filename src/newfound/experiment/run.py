@@ -1,10 +1,8 @@
 """A run: a chain of learners, each trained, saved and resumable."""
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from torch import Tensor
 from newfound.core.config import Recipe
 from newfound.core.errors import CheckpointError, UsageError
 from newfound.core.learner import Learner, Method
-from newfound.data.augment.recipes import recipe_named
 from newfound.data.images import Dataset, Split
 from newfound.data.loader import Loader
 from newfound.engine.bank import TrainingBank, Viewer
@@ -26,13 +23,11 @@ from newfound.engine.trainer import EpochRecord, Trainer, lowest
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method, build_stage, load_pretrained
 from newfound.experiment.plugin import extra_loss
+from newfound.experiment.pretrained import Say, key_of, last_cached
 from newfound.experiment.provenance import peak_memory
 
 Scores = dict[str, float]
 Watch = Callable[[EpochRecord, Scores], None]
-Say = Callable[[str], None]
-Stage = tuple[str, Learner, Path]
-"""A pretraining stage: its name, its learner, and where its weights are kept."""
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop, and can go on)
@@ -138,9 +133,9 @@ class Run:
         stages, key = [], ""
         for stage in self.recipe.pretraining:
             learner = build_stage(stage, self.recipe, self.split.task, self.split.look, self.device)
-            key = self.pretrained_key(stage, learner, key)
+            key = key_of(stage, learner, key, self.recipe, self.split, self.device, self.precision)
             stages.append((stage, learner, cache / f"{key}.safetensors"))
-        weights, missing = self._last_cached(stages)
+        weights, missing = last_cached(stages, self.say)
         for stage, learner, path in missing:
             if weights:
                 learner.adopt(weights)
@@ -148,44 +143,6 @@ class Run:
             weights = {key: value.cpu() for key, value in learner.state_dict().items()}
             Checkpoint(weights, {}, {"stage": stage}).save(path)
         return weights
-
-    def _last_cached(self, stages: list[Stage]) -> tuple[dict[str, Tensor], list[Stage]]:
-        """The weights of the last stage that was trained before, and the stages after it."""
-        for number in range(len(stages), 0, -1):
-            stage, _, path = stages[number - 1]
-            if (cached := self._cached(stage, path)) is not None:
-                return cached, stages[number:]
-        return {}, stages
-
-    def _cached(self, stage: str, path: Path) -> dict[str, Tensor] | None:
-        """The weights in `path`, if it is there and whole: one that is not is trained again."""
-        if not path.exists():
-            return None
-        try:
-            weights = Checkpoint.load(path).weights
-        except CheckpointError:
-            self.say(f"{stage}: {path} is damaged, so it is trained again")
-            return None
-        self.say(f"{stage}: reusing {path}")
-        return weights
-
-    def pretrained_key(self, stage: str, learner: Learner, before: str) -> str:
-        """What decides the weights of a pretraining stage that follows `before`, in one word."""
-        train, look = self.recipe.train[stage], self.split.look
-        what = {
-            "before": before,
-            "images": self.split.labelled.fingerprint(),
-            "labels": self.split.labels.tolist(),
-            "pile": "" if learner.uses == "labelled" else self.split.unlabelled.fingerprint(),
-            "train": asdict(train),
-            "augmentation": repr(recipe_named(train.augmentation, look.kind, look.size)),
-            "network": repr(learner),
-            "shapes": {key: list(value.shape) for key, value in learner.state_dict().items()},
-            "seed": self.recipe.run.seed,
-            "device": self.device.type,
-            "precision": str(self.precision),
-        }
-        return f"{stage}-{blake2b(json.dumps(what).encode(), digest_size=8).hexdigest()}"
 
     def _hand_over(self, weights: Mapping[str, Tensor], method: Method) -> None:
         """Give the method what it can use of the pretrained weights, and say what that is."""
