@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
+from newfound.data.files import open_images
 from newfound.experiment import Folder
 from tests.cli.calls import DIGITS, TINY, contents, refused, works
 from tests.cli.conftest import OwnImages
@@ -72,10 +74,19 @@ def test_discovery_of_an_estimated_number() -> None:
     assert contents(Path("out")) == before
 
 
-def test_own_images_of_an_estimated_number(images: OwnImages) -> None:
+def test_own_images_of_an_estimated_number(images: OwnImages, monkeypatch: pytest.MonkeyPatch) -> None:
     call = ("discover", "iic", *TINY, *FEW, "encoder=small", *images.options[:4], "--num-novel", "auto")
     refused(1, (*call, "--out", "dtc"), "at least 5 known classes", "give the number of novel ones")
+    opened: list[int] = []
+
+    def opening(paths: list[str], *rest: Any) -> Any:
+        opened.append(len(paths))
+        return open_images(paths, *rest)
+
+    monkeypatch.setattr("newfound.data.own.open_images", opening)
     works(*call, "estimate.algorithm=gcd", "--out", "run")
+    assert opened == [24, 21]  # each image once, for the estimate and for the run
+    assert "tsne.png" in works("figures", "run")  # and as the run would have read them
     config = json.loads(Path("run/config.json").read_text())
     assert config["data"]["estimated"] == "gcd"
     assert (

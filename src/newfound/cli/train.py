@@ -15,6 +15,7 @@ from newfound.cli.stopping import RESUME, Stopping, duration
 from newfound.core.config import Overrides, parse_overrides
 from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
+from newfound.data.images import Dataset
 from newfound.estimate.config import split_settings
 from newfound.experiment import Folder, Run, Source, Stopped
 from newfound.experiment.call import call_of
@@ -22,6 +23,7 @@ from newfound.experiment.check import check_run
 from newfound.experiment.finish import finish
 from newfound.experiment.pile import Pile
 from newfound.experiment.question import USUAL, Question, load_unnumbered, unnumbered
+from newfound.experiment.source import looking_for
 from newfound.report.page import write_page
 from newfound.report.tables import Row, results_table
 
@@ -71,9 +73,12 @@ def pretrain(
     source = Source(data, data_dir, subset, labelled, unlabelled, _given(num_novel), size, strict)
     overrides = parse_overrides(settings or [])
     where = out or Path("runs") / f"pretrain-{source.name}-{method}"
+    dataset = None
     if num_novel == AUTO:
-        source, overrides, stop_after = _estimated(method, overrides, source, where, resume, stop_after)
-    run_chain(method, overrides, source, where, resume, stop_after, only_pretrain=True)
+        source, dataset, overrides, stop_after = _estimated(
+            method, overrides, source, where, resume, stop_after
+        )
+    run_chain(method, overrides, source, where, resume, stop_after, dataset=dataset, only_pretrain=True)
 
 
 def discover(
@@ -102,9 +107,12 @@ def discover(
     if pretrained is not None:
         overrides["pretrained"] = str(pretrained)
     where = out or Path("runs") / f"{source.name}-{method}"
+    dataset = None
     if num_novel == AUTO:
-        source, overrides, stop_after = _estimated(method, overrides, source, where, resume, stop_after)
-    run_chain(method, overrides, source, where, resume, stop_after)
+        source, dataset, overrides, stop_after = _estimated(
+            method, overrides, source, where, resume, stop_after
+        )
+    run_chain(method, overrides, source, where, resume, stop_after, dataset=dataset)
 
 
 def method_and_settings(method: str, settings: list[str] | None) -> tuple[str, dict[str, str]]:
@@ -127,21 +135,22 @@ def _given(num_novel: str | None) -> int | None:
 
 def _estimated(
     method: str, overrides: dict[str, str], source: Source, out: Path, resume: bool, stop_after: str | None
-) -> tuple[Source, dict[str, str], str | None]:
-    """The source with an estimate for its number, the settings of the method alone, and the time left."""
+) -> tuple[Source, Dataset, dict[str, str], str | None]:
+    """Source and images with an estimate for the number, the settings of the method alone, the time left."""
     start, limit = time.monotonic(), None if stop_after is None else duration(stop_after)
     question, (_, settings) = Question.of(source, method, overrides), split_settings(overrides)
     recipe = recipe_for(method, source.name, settings)
     if not resume:
         Folder(out).check(source, recipe, resume)
-    split = load_unnumbered(source).split
+    dataset = load_unnumbered(source)
+    split = dataset.split
     check_run(replace(recipe, run=question.recipe.run), unnumbered(split))
     found = run_estimate(
         output(), question, split, out / "estimate", out.parent / "pretrained", resume, limit
     )
     left = None if limit is None else f"{max(limit - (time.monotonic() - start), 0):.1f}s"
     estimated = replace(source, num_novel=found["num_novel"], estimated=question.config.algorithm)
-    return estimated, settings, left
+    return estimated, looking_for(found["num_novel"], dataset), settings, left
 
 
 def run_chain(
@@ -152,15 +161,19 @@ def run_chain(
     resume: bool,
     stop_after: str | None,
     *,
+    dataset: Dataset | None = None,
     only_pretrain: bool = False,
     go_on: str = RESUME,
 ) -> None:
-    """Check everything that can be known, then train, resumably, and show the results."""
+    """Check everything that can be known, then train, resumably, and show the results.
+
+    The images of `source` may be at hand as `dataset`.
+    """
     console, folder, cache = output(), Folder(out), out.parent / "pretrained"
     limit = None if stop_after is None else duration(stop_after)
     recipe = recipe_for(method, source.name, overrides)
     folder.check(source, recipe, resume)
-    dataset = source.load()
+    dataset = dataset or source.load()
     check_run(recipe, dataset.split)
     console.print(dataset.note)
     for line in dataset.skipped:

@@ -45,4 +45,4 @@ def _tensorboard(folder: Path, next_step: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(folder / "tensorboard"), purge_step=next_step)
+    return SummaryWriter(str(folder.absolute() / "tensorboard"), purge_step=next_step)

@@ -182,6 +182,7 @@ class Run:
                 self._save(stage, trainer, record.epoch + 1)
                 saved_at = time.monotonic()
             if stop:
+                self.log.close()
                 raise Stopped
         if trainer.train.epochs == 0:
             self._save(stage, trainer, 0)

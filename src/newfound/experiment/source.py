@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from newfound.core.errors import UsageError
+from newfound.data.assemble import novel_names
 from newfound.data.benchmarks import load_benchmark
 from newfound.data.holdout import hold_out
 from newfound.data.images import Dataset
@@ -66,7 +67,7 @@ class Source:
             found = load_benchmark(
                 self.benchmark, Path(self.data_dir) if self.data_dir else None, self.subset
             )
-            return found if self.num_novel is None else _looking_for(self.num_novel, found)
+            return found if self.num_novel is None else looking_for(self.num_novel, found)
         if not (self.labelled and self.unlabelled and self.num_novel is not None):
             raise UsageError(
                 "a run needs images: --data NAME, or --labelled, --unlabelled and --num-novel together; "
@@ -93,10 +94,16 @@ class Source:
         return {key: value for key, value in asdict(self).items() if value not in (None, False)}
 
 
-def _looking_for(num_novel: int, dataset: Dataset) -> Dataset:
-    """The benchmark with another number of classes to be found than there are."""
-    split = replace(dataset.split, task=replace(dataset.split.task, num_novel=num_novel))
-    return replace(dataset, split=split, note=f"{dataset.note}; as estimated, {num_novel} are looked for")
+def looking_for(num_novel: int, dataset: Dataset) -> Dataset:
+    """The images with another number of classes to be found: of a benchmark, than there are."""
+    split, names = dataset.split, dataset.class_names
+    known = names[: split.task.num_known]
+    return replace(
+        dataset,
+        split=replace(split, task=replace(split.task, num_novel=num_novel)),
+        class_names=names if dataset.truth else (*known, *novel_names(known, num_novel)),
+        note=f"{dataset.note}; as estimated, {num_novel} are looked for",
+    )
 
 
 def _options(keys: list[str]) -> str:
