@@ -1,6 +1,7 @@
 """Every mistake a person can make: one line, the right exit code, nothing written, nothing lost."""
 
 import errno
+import json
 import os
 import shutil
 from pathlib import Path
@@ -289,8 +290,26 @@ def test_a_report_replaces_nothing_but_reports(run: Finished, tmp_path: Path) ->
     refused(2, ("report", run.path, "--out", "mine.html"), "mine.html is something else", "another --out")
     assert Path("mine.html").read_text() == "mine"
     copy = shutil.copytree(run.path, tmp_path / "copy")
+    for strange in ("[]", "{}", "3", "no JSON"):
+        (copy / "results.json").write_text(strange)
+        refused(1, ("report", copy), "must be the JSON that newfound wrote", "remove it and repeat")
     (copy / "results.json").unlink()
     refused(2, ("report", copy), "must hold a finished run", "no results.json", "--resume")
+
+
+def test_a_page_of_somebody_else_is_in_the_way_of_a_run() -> None:
+    Path("mine").mkdir()
+    Path("mine/report.html").write_text("precious")
+    refused(2, ("discover", "iic", *DIGITS, *TINY, "--out", "mine"), "it holds report.html", "another --out")
+    assert Path("mine/report.html").read_text() == "precious"
+
+
+def test_a_report_of_a_benchmark(run: Finished) -> None:
+    assert works("report", run.path, "--out", "page.html") == "written: page.html\n"
+    page = Path("page.html").read_text(encoding="utf-8")
+    acc = json.loads((run.path / "results.json").read_text())["task_aware"]["train"]["acc"]["best_head"]
+    assert f"{100 * acc:.1f} % of the" in page
+    assert "newfound discover iic" in page
 
 
 def test_figures_of_runs_on_other_classes(run: Finished, own_run: Finished) -> None:

@@ -259,6 +259,8 @@ def test_the_demo_compares_and_makes_room_only_for_itself(monkeypatch: pytest.Mo
     for words in ("raw pixels", "pretrained features", "UNO v2", "IIC", "task-aware", "task-agnostic"):
         assert words in out
     assert Path("runs/demo/results.json").exists()
+    assert "5 new classes in" in Path("runs/demo/report.html").read_text(encoding="utf-8")
+    assert "to look at what was found, open runs/demo/report.html" in out
     works("discover", "kmeans", *DIGITS, *UNTRAINED, "--out", "runs/demo/mine")
     Path("runs/demo/notes.txt").write_text("mine")
     works("demo")

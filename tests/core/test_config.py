@@ -72,6 +72,17 @@ def test_unknown_stage_names_those_there_are() -> None:
         recipe_for("iic", "", {"known.epochs": 1})
 
 
+def test_unknown_prefixes_that_mean_something_elsewhere() -> None:
+    with pytest.raises(
+        UsageError, match=r"'discover.epochs'; settings of discovery have no prefix: epochs; "
+    ):
+        recipe_for("iic", "", {"discover.epochs": 1})
+    with pytest.raises(
+        UsageError, match=r"'estimate.theta'; it needs --num-novel auto, or newfound estimate"
+    ):
+        recipe_for("iic", "", {"estimate.theta": 0.1})
+
+
 def test_unknown_key_without_a_near_one_says_where_they_are_listed() -> None:
     with pytest.raises(UsageError, match=r"unknown setting 'xyzzy'; newfound methods kmeans lists all"):
         recipe_for("kmeans", "", {"xyzzy": 1})

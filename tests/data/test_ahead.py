@@ -18,8 +18,23 @@ def test_the_next_items_are_begun_while_one_is_used() -> None:
     results = ahead(lambda n: begun[n].set(), range(10))
     next(results)
     assert all(event.wait(10) for event in begun[: 1 + STEPS])
-    assert not begun[2 + STEPS].is_set()
+    assert not begun[1 + STEPS].is_set()
     results.close()  # type: ignore[attr-defined]
+
+
+def test_what_nobody_wants_any_more_is_not_begun() -> None:
+    begun, go_on = [], threading.Event()
+
+    def work(number: int) -> None:
+        begun.append(number)
+        if number:
+            go_on.wait(10)
+
+    results = ahead(work, range(10))
+    next(results)
+    threading.Timer(0.1, go_on.set).start()
+    results.close()  # type: ignore[attr-defined]
+    assert begun == [0, 1]
 
 
 def test_an_error_comes_where_its_item_does() -> None:

@@ -85,7 +85,7 @@ def test_a_streamed_file_that_breaks_later_is_named(tmp_path: Path, paint: Calla
     paths = [paint(tmp_path / "a.png")]
     streamed = StreamedImages(paths, (8, 8))
     Path(paths[0]).write_text("no image")
-    with pytest.raises(DataError, match=r"a\.png"):
+    with pytest.raises(DataError, match=r"a\.png: .*must stay as they are while it lasts; bring it back"):
         streamed.take(torch.tensor([0]))
 
 

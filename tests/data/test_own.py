@@ -1,5 +1,6 @@
 """A user's own images, from every form in which they may come, and what is wrong with some of them."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,14 +52,24 @@ def test_folders(labelled: Path, pile: Path) -> None:
 def test_a_flat_pile_with_hidden_and_other_files(labelled: Path, tmp_path: Path, paint: Paint) -> None:
     for name in ("1.png", "2.JPG", ".hidden.png", ".cache/3.png"):
         paint(tmp_path / "flat" / name)
-    for name in ("1.heic", "2.heic", "README"):
+    for name in ("1.heic", "2.HEIC", "README"):
         (tmp_path / "flat" / name).write_text("not an image")
+    (tmp_path / "flat" / os.fsdecode(b"\xff\xe9.png")).write_bytes((tmp_path / "flat" / "1.png").read_bytes())
     dataset = load_own(labelled, tmp_path / "flat", 1, None, strict=True)
     assert [Path(name).name for name in dataset.split.unlabelled.names] == ["1.png", "2.JPG"]
-    assert [line.split(", ")[0] for line in dataset.skipped] == [
-        f"{tmp_path / 'flat'}: 1 file without a suffix",
-        f"{tmp_path / 'flat'}: 2 files ending in .heic",
-    ]
+    assert {line.removeprefix(f"{tmp_path / 'flat'}: ").split(", ")[0] for line in dataset.skipped} == {
+        "2 files ending in .heic",
+        "1 file without a suffix",
+        "1 file whose name is not UTF-8; rename it",
+    }
+
+
+def test_many_kinds_of_other_files_take_a_few_lines(labelled: Path, pile: Path) -> None:
+    for number in range(300):
+        (pile / f"scan.{number:04}").touch()
+    lines = load_own(labelled, pile, 1, None, strict=True).skipped
+    assert len(lines) == 6
+    assert lines[-1] == f"{pile}: 295 files of other kinds, no images either"
 
 
 def test_a_list_of_files(labelled: Path, pile: Path, tmp_path: Path, paint: Paint) -> None:
@@ -196,7 +207,8 @@ def test_impossible_numbers(labelled: Path, pile: Path) -> None:
     [
         ("", "must hold rows of path and label; got none"),
         ("path,label\n", "must hold rows of path and label; got none"),
-        (",cat\n", "each row must name a file; got ',cat'"),
+        (",cat\n", "rows that begin with a path; got the first row ',cat'"),
+        ("known/cat/0.png,cat\n,cat\n", "each row must name a file; got ',cat'"),
         ("pile/a/0.png,\n", "must give some images a label; got 1 rows without"),
         ("known/cat/0.png,cat\n", "must hold images without a label; got none"),
     ],

@@ -32,3 +32,16 @@ def test_some_images_are_those_of_their_rows(digits: Dataset) -> None:
     assert moved.resident
     assert torch.equal(moved.fetch(torch.tensor([2, 0])), whole.take(torch.tensor([11, 7])))
     assert moved.fingerprint() == some.fingerprint() != SomeImages(whole, rows.flip(0)).fingerprint()
+
+
+def test_rows_of_images_that_are_fetched_stay_on_the_host(digits: Dataset) -> None:
+    class Fetched(SomeImages):
+        resident = False
+
+        def to(self, device: torch.device, move: bool = True) -> "Fetched":
+            return self
+
+    whole = Fetched(digits.split.labelled, torch.arange(20))
+    moved = SomeImages(whole, torch.tensor([7, 3])).to(torch.device("meta"))
+    assert moved.rows.device.type == "cpu"
+    assert torch.equal(moved.fetch(torch.tensor([1])), whole.take(torch.tensor([3])))

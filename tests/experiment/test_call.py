@@ -1,5 +1,6 @@
 """The call that repeats a run, from its folder."""
 
+import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ from newfound.experiment import Folder, Source
 from newfound.experiment.call import call_of
 
 
-def called(folder: Path, source: Source, method: str = "iic", **settings: Any) -> str:
+def called(folder: Path, source: Source, **settings: Any) -> str | None:
     run = Folder(folder / "my run")
-    run.open(source, recipe_for(method, source.name, settings), resume=False)
-    return call_of(run).replace(str(folder), "HERE")
+    run.open(source, recipe_for("iic", source.name, settings), resume=False)
+    call = call_of(run)
+    return call and call.replace(str(folder), "HERE")
 
 
 @pytest.mark.parametrize(
@@ -39,19 +41,26 @@ def called(folder: Path, source: Source, method: str = "iic", **settings: Any) -
             "newfound discover iic estimate.algorithm=gcd --labelled a --unlabelled b --num-novel auto "
             "--out 'HERE/my run'",
         ),
-        (
-            Source(arrays="f00"),
-            {"epochs": 3},
-            "newfound.discover('iic', data, 'HERE/my run', **{'epochs': 3})",
-        ),
-        (Source("digits", held_out=2), {}, "newfound calibrate made this run, with known classes held out"),
+        (Source("digits", held_out=2), {}, None),
+        (Source("cifar100-20", num_novel=23, estimated="the paper's"), {}, None),
     ],
-    ids=["benchmark", "settings", "own images", "estimated", "arrays", "held out"],
+    ids=["benchmark", "settings", "own images", "estimated", "held out", "the paper's"],
 )
-def test_the_call(tmp_path: Path, source: Source, settings: dict[str, Any], expected: str) -> None:
+def test_the_call(tmp_path: Path, source: Source, settings: dict[str, Any], expected: str | None) -> None:
     assert called(tmp_path, source, **settings) == expected
 
 
 def test_a_call_is_words_for_a_shell(tmp_path: Path) -> None:
-    words = shlex.split(called(tmp_path, Source(labelled="my cats; rm", unlabelled="b", num_novel=1)))
+    call = called(tmp_path, Source(labelled="my cats; rm", unlabelled="b", num_novel=1))
+    words = shlex.split(call or "")
     assert words[words.index("--labelled") + 1] == "my cats; rm"
+
+
+def test_the_settings_of_an_estimate_are_those_of_its_record(tmp_path: Path) -> None:
+    record = tmp_path / "my run" / "estimate" / "estimate.json"
+    record.parent.mkdir(parents=True)
+    asked = {"estimate.algorithm": "dtc", "estimate.max_novel": 5, "estimate.restarts": 10, "lr": 0.1}
+    record.write_text(json.dumps({"settings": asked}))
+    call = called(tmp_path, Source(labelled="a", unlabelled="b", num_novel=3, estimated="dtc"))
+    assert call is not None
+    assert "iic estimate.max_novel=5 --labelled" in call

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from newfound.report.discovery import SHOWN, UNSURE, discovery
+from newfound.report.discovery import QUEUE, SHOWN, discovery
 
 NAMES = ["ant", "bee", "novel-1", "novel-2", "novel-3"]
 
@@ -51,8 +51,7 @@ def test_every_class_by_definition(logits: Floats) -> None:
 def test_what_to_look_at_first(logits: Floats) -> None:
     novel, joint = softmax(logits[:, 2:]), softmax(logits)
     found = discovery(novel, joint, NAMES, 2)
-    unsure = [row for row in range(100) if novel[row].max() < UNSURE]
-    assert found.unsure.tolist() == sorted(unsure, key=lambda row: novel[row].max())
+    assert found.least_sure.tolist() == sorted(range(100), key=lambda row: novel[row].max())[:QUEUE]
     known = [row for row in range(100) if joint[row].argmax() < 2]
     assert found.looks_known.tolist() == sorted(
         known, key=lambda row: joint[row, 2:].max() - joint[row, :2].max()

@@ -81,7 +81,12 @@ def test_every_image_is_on_the_map(page: str) -> None:
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_pile_of_hardly_any_images(tmp_path: Path, count: int) -> None:
     write_page(tmp_path / "page.html", pile(count), RESULTS, "")
-    assert f"in {count} images" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"in {count} image{'s' * (count > 1)}</h1>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_run_without_a_call_of_its_own(tmp_path: Path) -> None:
+    write_page(tmp_path / "page.html", pile(), RESULTS, None)
+    assert "The call that made" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_accuracy_and_estimate_where_there_are_any(tmp_path: Path) -> None:

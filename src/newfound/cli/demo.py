@@ -15,7 +15,6 @@ from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
 from newfound.engine.files import write_json
 from newfound.experiment import Folder, Run, Source
-from newfound.experiment.call import call_of
 from newfound.experiment.finish import finish
 from newfound.experiment.pixels import pixel_kmeans
 from newfound.experiment.reopen import pile_of
@@ -65,7 +64,7 @@ def demo(
         f"written: {out}/results.json, {out}/assignments.csv, {len(drawn)} figures in {out}/figures"
     )
     mine = Folder(out)
-    write_page(mine.report, pile_of(mine), records[-1], call_of(mine))
+    write_page(mine.report, pile_of(mine), records[-1], f"newfound demo --out {out} --seed {seed}")
     console.print(f"to look at what was found, open {mine.report}")
 
 

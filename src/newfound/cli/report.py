@@ -21,8 +21,7 @@ def report(
     """Make a page to open in a browser: each new class with its surest and least sure images, and a map."""
     folder = Folder(run)
     folder.read()
-    target = out or folder.report
+    results, target = folder.read_results(), out or folder.report
     check_page(target)
-    pile = pile_of(folder, data_dir)
-    write_page(target, pile, folder.read_results(), call_of(folder))
+    write_page(target, pile_of(folder, data_dir), results, call_of(folder))
     print(f"written: {target}")

@@ -150,8 +150,14 @@ def override(recipe: Recipe, overrides: Overrides) -> Recipe:
 
 def _unknown_setting(key: str, recipe: Recipe) -> UsageError:
     """Names the stages where the part before the dot is nothing like any of them."""
-    prefix, dot, _ = key.rpartition(".")
+    prefix, dot, own = key.rpartition(".")
     remedy = f"newfound methods {recipe.method} lists all"
+    if prefix == "discover":
+        return UsageError(f"unknown setting {key!r}; settings of discovery have no prefix: {own}; {remedy}")
+    if prefix == "estimate":
+        return UsageError(
+            f"unknown setting {key!r}; it needs --num-novel auto, or newfound estimate; {remedy}"
+        )
     if dot and not get_close_matches(prefix, ("constraints", *recipe.pretraining)):
         stages = " and ".join(recipe.pretraining) or "none"
         return UsageError(

@@ -13,11 +13,14 @@ STEPS = 2
 
 def ahead(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """`map`, the results of the next items being worked out on another thread while one is used."""
-    with ThreadPoolExecutor(1, thread_name_prefix="ahead") as pool:
-        waiting: deque[Future[R]] = deque()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="ahead")
+    waiting: deque[Future[R]] = deque()
+    try:
         for item in items:
             waiting.append(pool.submit(function, item))
             if len(waiting) > STEPS:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    finally:  # what nobody wants any more is not begun
+        pool.shutdown(cancel_futures=True)

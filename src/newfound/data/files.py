@@ -16,6 +16,8 @@ _SUFFIXES = ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .tif .tiff .ppm .p
 SUFFIXES = frozenset(_SUFFIXES.split())
 PATH_COLUMNS, LABEL_COLUMNS = ("path", "image"), ("label", "class")
 """What the header of a CSV may call its columns."""
+MOST_KINDS = 5
+"""Kinds of files without images that are told apart."""
 File = tuple[str, str]
 """A path and its label, which is empty where there is none."""
 
@@ -50,25 +52,41 @@ def is_resident(count: int, size: Size) -> bool:
 
 def image_files(folder: Path) -> list[str]:
     """Every image below `folder`, sorted; hidden files and folders and other kinds of file are ignored."""
-    return sorted(path for path in _visible(folder) if _is_image(path))
+    return sorted(path for path in _files(folder) if _is_image(path) and _is_utf8(path))
 
 
 def other_kinds(source: Path) -> tuple[str, ...]:
-    """What a folder holds besides images, a line for each suffix."""
-    files = _visible(source) if source.is_dir() else ()
-    kinds = Counter(os.path.splitext(path)[1] for path in files if not _is_image(path))
-    return tuple(
-        f"{source}: {number:,} file{'s' * (number > 1)} "
-        f"{f'ending in {kind}' if kind else 'without a suffix'}, which is no kind of image that we read"
-        for kind, number in sorted(kinds.items())
-    )
+    """What a folder holds besides images that can be used, a line for each of the commonest kinds."""
+    files = list(_files(source)) if source.is_dir() else []
+    kinds = Counter(_kind(path) for path in files if not (_is_image(path) and _is_utf8(path)))
+    common = kinds.most_common(MOST_KINDS)
+    lines = [f"{source}: {number:,} file{'s' * (number > 1)} {kind}" for kind, number in common]
+    rest = kinds.total() - sum(number for _, number in common)
+    return (*lines, f"{source}: {rest:,} files of other kinds, no images either") if rest else tuple(lines)
 
 
-def _visible(folder: Path) -> Iterator[str]:
+def _kind(path: str) -> str:
+    """Why a file is not used, in words."""
+    if not _is_utf8(path):
+        return "whose name is not UTF-8; rename it"
+    suffix = os.path.splitext(path)[1].lower()
+    return f"{f'ending in {suffix}' if suffix else 'without a suffix'}, no kind of image that we read"
+
+
+def _files(folder: Path) -> Iterator[str]:
     """The files below `folder`, hidden ones and those in hidden folders left out."""
     for where, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (os.path.join(where, name) for name in files if not name.startswith("."))
+
+
+def _is_utf8(path: str) -> bool:
+    """Whether the path can be written to a text file."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def labelled_files(source: Path) -> tuple[list[File], tuple[str, ...]]:
@@ -84,7 +102,7 @@ def labelled_files(source: Path) -> tuple[list[File], tuple[str, ...]]:
         return read_csv(source), ()
     inside = sorted(path for path in source.iterdir() if not path.name.startswith("."))
     folders = [path for path in inside if path.is_dir()]
-    by_class = {folder.name: image_files(folder) for folder in folders}
+    by_class = {folder.name: image_files(folder) for folder in folders if _is_utf8(folder.name)}
     files = [(path, name) for name, paths in by_class.items() for path in paths]
     loose = [path for path in inside if path.is_file() and _is_image(path.name)]
     if not files:
@@ -161,7 +179,7 @@ def read_csv(source: Path) -> list[File]:
 def _names_a_file(source: Path, cell: str) -> bool:
     """Whether the first cell of a table without known columns may be a path, which a heading is not."""
     path = cell.strip()
-    return not path or _is_image(path) or os.path.exists(_beside(source, path))
+    return _is_image(path) or os.path.isfile(_beside(source, path))
 
 
 def _is_image(path: str) -> bool:

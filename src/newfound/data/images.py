@@ -32,14 +32,14 @@ class ImageSet(ABC):
 
     def take(self, index: Tensor) -> Tensor:
         """Rows (n,) int64 → (n, 3, H, W) uint8 on the set's device."""
-        return self.fetch(index).to(self.device)
+        return on_device(self.fetch(index), self.device)
 
     def take_each(self, indices: Iterable[Tensor]) -> Iterator[Tensor]:
         """`take` one after the other, the next being fetched while one is used where that takes time."""
         if self.resident:
             return map(self.take, indices)
         host = (index.cpu() for index in indices)
-        return (pixels.to(self.device) for pixels in ahead(self.fetch, host))
+        return (on_device(pixels, self.device) for pixels in ahead(self.fetch, host))
 
     @abstractmethod
     def fetch(self, index: Tensor) -> Tensor:
@@ -57,6 +57,13 @@ class ImageSet(ABC):
     @abstractmethod
     def resident(self) -> bool:
         """Whether `take` stays on the device."""
+
+
+def on_device(pixels: Tensor, device: torch.device) -> Tensor:
+    """The same on `device`; from the host to a GPU without waiting for what the GPU still has to do."""
+    if device.type == "cuda" and not pixels.is_cuda:
+        return pixels.pin_memory().to(device, non_blocking=True)
+    return pixels.to(device)
 
 
 class ResidentImages(ImageSet):
@@ -93,7 +100,12 @@ class StreamedImages(ImageSet):
         self.device = device or torch.device("cpu")
 
     def fetch(self, index: Tensor) -> Tensor:
-        pixels, _, _ = decode_all([self.names[row] for row in index.tolist()], self.size, strict=True)
+        pixels, _, failures = decode_all([self.names[row] for row in index.tolist()], self.size, strict=False)
+        if failures:
+            raise DataError(
+                f"{failures[0]}; the files of a run must stay as they are while it lasts; bring it back, "
+                "then repeat the call, with --resume where the command has it"
+            )
         return pixels
 
     def to(self, device: torch.device, move: bool = True) -> "StreamedImages":

@@ -17,7 +17,7 @@ from newfound.core.records import Batch, Views
 from newfound.core.seed import generator
 from newfound.data.ahead import ahead
 from newfound.data.augment import Augmenter
-from newfound.data.images import Split
+from newfound.data.images import Split, on_device
 from newfound.data.sampler import ClassSampler
 
 
@@ -81,16 +81,16 @@ class Loader:
             labelled = self._rows(len(self.split.labelled), self.num_labelled, random)
         unlabelled = self._rows(len(self.split.unlabelled), self.num_unlabelled, random)
         shape = (self.views.count, self.batch_size, self.augment.noise)
-        for step, pixels in zip(range(self.steps), self._fetched(labelled, unlabelled), strict=False):
+        for step, pixels in zip(range(self.steps), self._fetched(labelled, unlabelled), strict=True):
             noise = torch.rand(shape, generator=random, device=self.device)
             yield Draw(labelled[step], unlabelled[step], noise, pixels)
 
     def _fetched(self, labelled: Tensor, unlabelled: Tensor) -> Iterator[Tensor | None]:
         """The images of each step, fetched while those before are used; None where the device has them."""
         if self.split.resident:
-            return repeat(None)
+            return repeat(None, self.steps)
         rows = zip(labelled.cpu(), unlabelled.cpu(), strict=True)
-        return (pixels.to(self.device) for pixels in ahead(self._pixels, rows))
+        return (on_device(pixels, self.device) for pixels in ahead(self._pixels, rows))
 
     def _pixels(self, rows: tuple[Tensor, Tensor]) -> Tensor:
         """The images of N and of M rows, a set that gives none being left alone."""

@@ -6,7 +6,7 @@ The three modes compute the same thing; which of them runs is decided here and n
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -149,12 +149,16 @@ class Step:
         losses = self.learner.loss(out, batch, self.clock)
         return losses | self.extra(out, batch) if self.extra else losses
 
-    def _side_stream(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def _side_stream(self) -> Iterator[None]:
         """Warm-up before a capture happens on a stream of its own, as CUDA graphs ask."""
         if self.mode != "graph":
-            return nullcontext()
+            yield
+            return
         torch.cuda.synchronize(self.device)
-        return torch.cuda.stream(torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
+        with torch.cuda.stream(torch.cuda.Stream(self.device)):  # type: ignore[no-untyped-call]
+            yield
+        torch.cuda.synchronize(self.device)
 
     def _capture(self, draw: Draw) -> None:
         torch.cuda.synchronize(self.device)

@@ -1,31 +1,43 @@
-"""How to start a run again."""
+"""How a run was started."""
 
+import json
 import shlex
+from dataclasses import asdict
+from typing import Any
 
 from newfound.core.registry import recipe_for
 from newfound.estimate.algorithms import ALGORITHMS
+from newfound.estimate.config import PREFIX, estimate_config
 from newfound.experiment.folder import Folder
 from newfound.experiment.source import Source
 
 
-def call_of(folder: Folder) -> str:
-    """The call that made a run: its images, and the settings that are not its recipe's."""
+def call_of(folder: Folder) -> str | None:
+    """The call that made a run: its images, and the settings that are not its recipe's.
+
+    None for a run of a verb that makes several: of calibrate, or of reproduce with the paper's estimate.
+    """
     source, recipe = folder.source(), folder.recipe()
+    if source.held_out is not None or not (source.estimated is None or source.estimated in ALGORITHMS):
+        return None
     base = recipe_for(recipe.method, source.name, {"track": recipe.run.track}).flat()
     settings = {key: value for key, value in recipe.flat().items() if value != base[key]}
     if recipe.run.track != "published":
         settings["track"] = recipe.run.track
-    if source.arrays:
-        given = f", **{settings!r}" if settings else ""
-        return f"newfound.discover({recipe.method!r}, data, {str(folder.path)!r}{given})"
-    if source.held_out is not None:
-        return "newfound calibrate made this run, with known classes held out"
     if source.estimated:
-        if source.estimated not in ALGORITHMS:
-            return f"newfound reproduce made this run, with the number of classes that is {source.estimated}"
-        settings["estimate.algorithm"] = source.estimated
+        settings |= _estimate_settings(folder, source)
     words = ["newfound", "discover", recipe.method, *(f"{key}={value}" for key, value in settings.items())]
     return shlex.join([*words, *_options(source), "--out", str(folder.path)])
+
+
+def _estimate_settings(folder: Folder, source: Source) -> dict[str, Any]:
+    """Those of the estimate that are not the usual ones, as far as its record is there."""
+    path = folder.path / "estimate" / "estimate.json"
+    usual = {PREFIX + key: value for key, value in asdict(estimate_config(source.name, {})).items()}
+    asked = usual | {f"{PREFIX}algorithm": source.estimated}
+    if path.exists():
+        asked |= json.loads(path.read_text(encoding="utf-8"))["settings"]
+    return {key: asked[key] for key in usual if asked[key] != usual[key]}
 
 
 def _options(source: Source) -> list[str]:

@@ -39,10 +39,6 @@ class Folder:
     def report(self) -> Path:
         return self.path / "report.html"
 
-    @property
-    def figures(self) -> Path:
-        return self.path / "figures"
-
     def check(self, source: Source, recipe: Recipe, resume: bool) -> None:
         """Refuse a folder that holds a run, unless it is the one to be resumed."""
         if not self.config.exists():
@@ -62,7 +58,8 @@ class Folder:
 
     def _check_free(self) -> None:
         """Refuse a folder with files of a run that nobody can vouch for."""
-        found = [path.name for path in (self.checkpoint, self.results, self.assignments) if path.exists()]
+        files = (self.checkpoint, self.results, self.assignments, self.report)
+        found = [path.name for path in files if path.exists()]
         if found:
             raise UsageError(
                 f"{self.path} must be a new folder; it holds {', '.join(found)} of some other run; "
@@ -100,11 +97,18 @@ class Folder:
         """What the run found."""
         try:
             found: dict[str, Any] = json.loads(self.results.read_text(encoding="utf-8"))
+            if not {"method", "timing", "warnings"} <= found.keys():
+                raise ValueError("something else")
             return found
-        except (OSError, ValueError):
+        except FileNotFoundError:
             raise UsageError(
-                f"{self.path} must hold a finished run; found no results.json that can be read; "
-                "finish it with --resume"
+                f"{self.path} must hold a finished run; found no results.json there; repeat the call that "
+                "started it, with --resume where the command has it"
+            ) from None
+        except (OSError, ValueError, AttributeError) as error:
+            raise RunError(
+                f"{self.results} must be the JSON that newfound wrote; got: {error}; remove it and repeat "
+                "the call that made it, with --resume where the command has it"
             ) from None
 
     def recipe(self) -> Recipe:

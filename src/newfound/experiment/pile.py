@@ -33,11 +33,15 @@ class Pile:
     def of(cls, method: Method, viewer: Viewer, data: Dataset, head: int) -> "Pile":
         """Look at the unlabelled images of `data`."""
         images = data.split.unlabelled.to(viewer.device)
-        logits = viewer.over(images, method.scores, axis=1)[head]
-        novel = viewer.over(images, method.novel_scores, axis=1)[head].softmax(-1)
         known = data.class_names[: method.task.num_known]
         names = (*known, *novel_names(known, method.task.num_novel))
-        return cls(images, _numpy(novel), _numpy(logits), names, len(known))
+
+        def both(view: Tensor) -> Tensor:
+            return torch.cat([method.scores(view), method.novel_scores(view)], dim=-1)
+
+        scores = viewer.over(images, both, axis=1)[head]
+        logits, novel = scores[:, : len(names)], scores[:, len(names) :]
+        return cls(images, _numpy(novel.softmax(-1)), _numpy(logits), names, len(known))
 
     @property
     def joint(self) -> Floats:
@@ -47,7 +51,9 @@ class Pile:
     def pixels(self, rows: NDArray[np.integer]) -> NDArray[np.uint8]:
         """(m,) → (m, 3, H, W)."""
         found: NDArray[np.uint8] = (
-            self.images.take(torch.tensor(rows.tolist(), device=self.images.device)).cpu().numpy()
+            self.images.take(torch.tensor(rows.tolist(), dtype=torch.int64, device=self.images.device))
+            .cpu()
+            .numpy()
         )
         return found
 

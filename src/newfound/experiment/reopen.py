@@ -72,7 +72,7 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
     classes, and how many are known.
     """
     method, viewer, checkpoint = load_method(folder)
-    data = _own_images(folder, data_dir, checkpoint)
+    data = _unchanged_images(folder, data_dir, checkpoint)
     split, head = data.split.to(viewer.device), best_head(checkpoint.state["lines"])
     labelled, unlabelled = (
         viewer.over(images, method.scores, axis=1)[head] for images in (split.labelled, split.unlabelled)
@@ -85,11 +85,11 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
 def pile_of(folder: Folder, data_dir: str | None = None) -> Pile:
     """What a run says of the unlabelled images it was trained on."""
     method, viewer, checkpoint = load_method(folder)
-    data = _own_images(folder, data_dir, checkpoint)
+    data = _unchanged_images(folder, data_dir, checkpoint)
     return Pile.of(method, viewer, data, best_head(checkpoint.state["lines"]))
 
 
-def _own_images(folder: Folder, data_dir: str | None, checkpoint: Checkpoint) -> Dataset:
+def _unchanged_images(folder: Folder, data_dir: str | None, checkpoint: Checkpoint) -> Dataset:
     """The images that a run was trained on, which must be the same still."""
     data = _images(folder, data_dir)
     if data.fingerprint() != checkpoint.state["images"]:

@@ -13,13 +13,11 @@ SHOWN = 10
 """Images of a kind that a class is shown with."""
 QUEUE = 30
 """Images of a kind that a person should look at first."""
-UNSURE = 0.5
-"""Below this confidence the model prefers its class to all others together no more."""
 
 
 @dataclass(frozen=True)
 class Likeness:
-    """Another class, and the probability that a model gives it for the images of one class, on average."""
+    """A class, and the probability that the images of another class are given for it, on average."""
 
     name: str
     share: float
@@ -52,8 +50,8 @@ class Discovery:
     """(n,) novel class of each image."""
     confidence: Floats
     """(n,) its probability among the novel classes."""
-    unsure: Ints
-    """Images of low confidence, the least sure first."""
+    least_sure: Ints
+    """At most `QUEUE` images."""
     looks_known: Ints
     """Images for which a known class is more probable than every novel one, the clearest first."""
 
@@ -72,7 +70,7 @@ def discovery(novel: Floats, joint: Floats, names: Sequence[str], num_known: int
         found,
         assigned,
         confidence,
-        ordered[confidence[ordered] < UNSURE],
+        ordered[:QUEUE],
         like_known[known[like_known] > most_novel[like_known]],
     )
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from newfound.core.errors import UsageError
 from newfound.engine.files import check_writable, write_text
 from newfound.experiment.pile import Pile
-from newfound.report.discovery import QUEUE, UNSURE, Discovery, discovery
+from newfound.report.discovery import QUEUE, Discovery, discovery
 from newfound.report.palette import colour
 from newfound.report.thumbnails import data_uri
 from newfound.report.tsne import MOST_POINTS, embed, stratified
@@ -43,24 +43,22 @@ def check_page(path: Path) -> None:
     check_writable(path)
 
 
-def write_page(path: Path, pile: Pile, results: Mapping[str, Any], call: str) -> None:
-    """Draw the page of a run: `results` are its results.json, `call` is how it was started."""
+def write_page(path: Path, pile: Pile, results: Mapping[str, Any], call: str | None) -> None:
+    """Draw the page of a run: `results` are its results.json, `call` is what started it."""
     found = discovery(pile.novel, pile.joint, pile.names, pile.num_known)
     album = Album(pile, found)
-    places = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
     )
-    text = places.get_template("page.html").render(
+    text = templates.get_template("page.html").render(
         generator=GENERATOR,
         found=found,
         pile=pile,
         results=results,
         call=call,
         pictures=album.pictures,
-        unsure_below=UNSURE,
-        unsure=found.unsure[:QUEUE],
         looks_known=found.looks_known[:QUEUE],
-        points=_map(pile, found, album),
+        points=_map(album),
         colour=colour,
         seconds=sum(stage["seconds"] for stage in results["timing"].values()),
     )
@@ -85,8 +83,9 @@ class Album:
         return self.pile.images.names[row], self.found.classes[index].name, float(self.found.confidence[row])
 
 
-def _map(pile: Pile, found: Discovery, album: Album) -> list[Mapping[str, Any]]:
+def _map(album: Album) -> list[Mapping[str, Any]]:
     """Images that stand for the pile, each with its place in the unit square."""
+    pile, found = album.pile, album.found
     rows = stratified(found.assigned, MOST_POINTS)
     places = embed(pile.logits[rows])
     low, high = places.min(0), places.max(0)
