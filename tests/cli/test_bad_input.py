@@ -297,6 +297,23 @@ def test_a_report_replaces_nothing_but_reports(run: Finished, tmp_path: Path) ->
     refused(2, ("report", copy), "must hold a finished run", "no results.json", "--resume")
 
 
+def test_damaged_metrics(run: Finished, tmp_path: Path) -> None:
+    copy = shutil.copytree(run.path, tmp_path / "copy")
+    for strange in ('{"x": 1}\n', '{"stage": "disc', "[]\n"):
+        (copy / "metrics.jsonl").write_text(strange)
+        refused(1, ("figures", copy, "--out", "out"), "metrics.jsonl must hold the lines", "another copy")
+    (copy / "metrics.jsonl").unlink()
+    refused(1, ("figures", copy, "--out", "out"), "metrics.jsonl must hold the lines", "No such file")
+
+
+def test_an_estimate_without_its_run_and_a_run_instead_of_an_estimate(
+    run: Finished, images: OwnImages
+) -> None:
+    Path("begun/estimate").mkdir(parents=True)
+    refused(2, ("report", "begun"), "only an estimate there", "finish the run with --resume")
+    refused(2, ("estimate", *DIGITS, "--out", run.path), "must be a new folder", "it holds a run already")
+
+
 def test_a_page_of_somebody_else_is_in_the_way_of_a_run() -> None:
     Path("mine").mkdir()
     Path("mine/report.html").write_text("precious")

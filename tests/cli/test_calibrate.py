@@ -125,7 +125,8 @@ def test_own_images(tmp_path: Path) -> None:
     assert "16 labelled images of 2 known classes, 16 unlabelled for 2 novel classes, 8 for test" in out
     assert recorded("own.json")["held_out"] == ["crabs", "dogs"]
     config = json.loads(Path("runs/calibrate/own/iic/alpha=0.01-seed0/config.json").read_text())
-    assert config["data"] == {"labelled": "known", "unlabelled": "pile", "held_out": 2}
+    known, pile = (str(tmp_path / name) for name in ("known", "pile"))
+    assert config["data"] == {"labelled": known, "unlabelled": pile, "held_out": 2}
     refused(2, (*call, *own[:2]), "holding classes out needs images", "--unlabelled")
     refused(2, (*call, *own, "--data-dir", "."), "--data-dir", "own images")
     refused(2, (*call, *own, "--data", "digits"), "--data NAME", "--labelled")
@@ -167,7 +168,7 @@ def test_finished_runs_on_other_images_are_not_taken_for_these(monkeypatch: pyte
         return replace(found, split=replace(found.split, labelled=inverted))
 
     monkeypatch.setattr("newfound.experiment.source.load_benchmark", others)
-    refused(2, call, "must go on with the images it began with", "have changed")
+    refused(2, call, "must be those that the run began with", "have changed")
 
 
 def test_a_record_of_something_else_is_kept() -> None:

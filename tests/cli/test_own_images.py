@@ -2,9 +2,12 @@
 
 import csv
 import json
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
+
+import torch
 
 from newfound.engine.checkpoint import Checkpoint
 from newfound.experiment import Folder
@@ -70,7 +73,65 @@ def test_figures_of_images_that_have_changed_are_refused(own_run: Finished, imag
     config = json.loads((copy / "config.json").read_text())
     config["data"]["unlabelled"] = str(images.pile / "monday")
     (copy / "config.json").write_text(json.dumps(config))
-    refused(2, ("figures", copy), "must be those of the run", "have changed", "bring them back")
+    refused(2, ("figures", copy), "those that the run began with", "have changed", "bring them back")
+    refused(2, ("report", copy), "those that the run began with", "have changed", "bring them back")
+
+
+def test_classes_that_have_other_names_are_refused(images: OwnImages) -> None:
+    shutil.copytree(images.labelled, "known")
+    call = ("discover", "iic", "--labelled", "known", *images.options[2:], *TINY, "encoder=small")
+    works(*call, "--out", "run")
+    Path("known/crabs").rename("known/dogs")
+    for verb in (("report", "run"), ("figures", "run"), (*call, "--out", "run", "--resume")):
+        refused(2, verb, "the names that the run began with", "have changed", "give them back")
+
+
+def test_a_run_is_found_from_another_folder(images: OwnImages) -> None:
+    shutil.copytree(images.labelled, "known")
+    call = ("discover", "iic", "--labelled", "known", *images.options[2:], *TINY, "encoder=small")
+    works(*call, "--out", "run")
+    run = Path("run").absolute()
+    Path("elsewhere").mkdir()
+    os.chdir("elsewhere")
+    assert works("report", run, "--out", "page.html") == "written: page.html\n"
+
+
+def test_a_run_lies_outside_of_its_images(images: OwnImages) -> None:
+    shutil.copytree(images.pile, "pile")
+    call = ("discover", "iic", *images.options[:3], "pile", *images.options[4:], *TINY, "encoder=small")
+    before = contents(Path("pile"))
+    for out in ("pile", "pile/run"):
+        refused(2, (*call, "--out", out), "must lie outside of its images", "another --out")
+    assert contents(Path("pile")) == before
+
+
+def test_weights_that_have_diverged_answer_nothing(images: OwnImages) -> None:
+    call = ("discover", "iic", *images.options, *TINY, "encoder=small", "--out", "run")
+    works(*call)
+    saved = Checkpoint.load(Path("run/checkpoint.safetensors"))
+    broken = {key: value * torch.nan if "encoder" in key else value for key, value in saved.weights.items()}
+    Checkpoint(broken, saved.moments, saved.state).save(Path("run/checkpoint.safetensors"))
+    for verb in (("predict", "run", images.pile), ("report", "run"), ("figures", "run"), (*call, "--resume")):
+        refused(1, verb, "got NaN", "has diverged", "a lower lr")
+    assert not Path("run/predictions.csv").exists()
+
+
+def test_heads_that_were_trained_apart_do_not_tell_what_looks_known(images: OwnImages) -> None:
+    short = [word for word in TINY if word.partition("=")[0] in ("epochs", "batch_size", "warmup")]
+    stages = ("rotnet.epochs=1", "known.epochs=1", "rotnet.warmup=0", "known.warmup=0")
+    works("discover", "rs", *images.options, *short, *stages, "encoder=small", "--out", "run")
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    assert "known class" not in page.replace("known classes:", "")
+    assert "is a guess" in works("predict", "run", images.pile)
+
+
+def test_dollars_and_characters_without_a_glyph_are_drawn(images: OwnImages) -> None:
+    shutil.copytree(images.labelled, "known")
+    Path("known/ants").rename(r"known/$\frac$")
+    Path("known/crabs").rename("known/图像类")
+    call = ("discover", "iic", "--labelled", "known", *images.options[2:], *TINY, "encoder=small")
+    works(*call, "--out", "run")
+    assert "tsne.png" in works("figures", "run")
 
 
 def test_strict_makes_it_fatal(images: OwnImages, own_run: Finished) -> None:

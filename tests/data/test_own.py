@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,7 +210,12 @@ def test_impossible_numbers(labelled: Path, pile: Path) -> None:
         ("path,label\n", "must hold rows of path and label; got none"),
         (",cat\n", "rows that begin with a path; got the first row ',cat'"),
         ("known/cat/0.png,cat\n,cat\n", "each row must name a file; got ',cat'"),
-        ("pile/a/0.png,\n", "must give some images a label; got 1 rows without"),
+        ("path;label\na.png;cat\n", "commas between cells; got semicolons, first 'path;label'"),
+        ("known/cat/0.png\tcat\n", "commas between cells; got tabs"),
+        ('"known/cat/0.png,cat\n', "at line 1; look for a quotation mark that is never closed"),
+        ("known/cat/0.png\0,cat\n", "must be a text file in UTF-8"),
+        ("path,species\nknown/cat/0.png,cat\n", "in one called label or class; got 1 rows without"),
+        ("pile/a/0.png,\n", "in one called label or class; got 1 rows without"),
         ("known/cat/0.png,cat\n", "must hold images without a label; got none"),
     ],
 )
@@ -241,3 +247,42 @@ def test_an_image_with_two_labels_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pile.txt").write_text("c.png\n")
     with pytest.raises(DataError, match=r"one label; got 'cat' and 'dog' for .*a\.png; keep the right one"):
         load_own(tmp_path / "known.csv", tmp_path / "pile.txt", 1, None, strict=False)
+
+
+def test_folders_behind_links_count_once(labelled: Path, tmp_path: Path, paint: Paint) -> None:
+    paint(tmp_path / "elsewhere" / "0.png")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "there").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "linked" / "round").symlink_to(tmp_path / "linked")
+    names = load_own(labelled, tmp_path / "linked", 1, None, strict=True).split.unlabelled.names
+    assert list(names) == [str(tmp_path / "linked" / "there" / "0.png")]
+
+
+def test_folders_that_cannot_be_read_are_an_error(
+    labelled: Path, pile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = os.scandir
+
+    def refuse(path: str | Path) -> Any:
+        if str(path) == str(pile / "a"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return listing(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(DataError, match=r"a must be a folder that can be read; got: Permission denied; mend"):
+        load_own(labelled, pile, 2, None, strict=False)
+
+
+def test_a_hidden_class_folder_is_listed(labelled: Path, pile: Path, paint: Paint) -> None:
+    paint(labelled / "..x" / "0.png")
+    assert load_own(labelled, pile, 2, None, strict=False).skipped == (
+        f"{labelled / '..x'}: a hidden folder",
+    )
+
+
+def test_a_file_of_another_kind_is_no_list(labelled: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.heic").write_text("words")
+    with pytest.raises(
+        DataError, match=r"a\.heic, no kind of file that we read; convert it, or name it \.txt"
+    ):
+        load_own(labelled, tmp_path / "a.heic", 1, None, strict=False)

@@ -1,6 +1,7 @@
 """The call that repeats a run, from its folder."""
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ def called(folder: Path, source: Source, **settings: Any) -> str | None:
     run = Folder(folder / "my run")
     run.open(source, recipe_for("iic", source.name, settings), resume=False)
     call = call_of(run)
-    return call and call.replace(str(folder), "HERE")
+    return call and call.replace(str(folder), "HERE").replace(f"{os.getcwd()}/", "")
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,13 @@ def test_changed_images_are_not_resumed(digits: Dataset, tmp_path: Path) -> None
     recipe = tiny_recipe("iic", epochs=1)
     tiny_run(tmp_path / "run", recipe, digits).discover(tmp_path / "cache")
     changed = replace(digits, split=replace(digits.split, labels=digits.split.labels.flip(0)))
-    with pytest.raises(UsageError, match="images it began with"):
+    with pytest.raises(UsageError, match="those that the run began with"):
         tiny_run(tmp_path / "run", recipe, changed, resume=True)
 
 
-@pytest.mark.parametrize("name", ["checkpoint.safetensors", "results.json", "assignments.csv"])
+@pytest.mark.parametrize(
+    "name", ["checkpoint.safetensors", "metrics.jsonl", "results.json", "assignments.csv"]
+)
 @pytest.mark.parametrize("resume", [False, True])
 def test_files_of_an_unknown_run_are_left_alone(
     name: str, resume: bool, digits: Dataset, tmp_path: Path

@@ -71,3 +71,6 @@ def test_a_cluster_that_swallows_the_rest_is_named() -> None:
     (warning,) = warnings_for([1, 8, 1], names=["dog", "frog", "ship"])
     assert "novel cluster frog holds 80% of the images" in warning
     assert len(warnings_for([0, 9, 1])) == 2
+    (warning,) = warnings_for([66, 1])
+    assert "novel cluster 0 holds 99% of the images" in warning
+    assert warnings_for([60, 7]) == []

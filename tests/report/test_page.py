@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,13 @@ RESULTS: dict[str, Any] = {
 }
 
 
-def pile(count: int = 40) -> Pile:
+def pile(count: int = 40, comparable: bool = True) -> Pile:
     logits = np.random.default_rng(0).normal(size=(count, 4)).astype(np.float32)
     novel = np.exp(logits[:, 2:]) / np.exp(logits[:, 2:]).sum(1, keepdims=True)
     pixels = torch.arange(count).view(-1, 1, 1, 1).expand(-1, 3, 20, 24).to(torch.uint8)
     files = [f"pile/<b>&{row}.png" for row in range(count)]
-    return Pile(ResidentImages(pixels, files), novel, logits, ["ant", "<i>bee</i>", "novel-1", "novel-2"], 2)
+    names = ["ant", "<i>bee</i>", "novel-1", "novel-2"]
+    return Pile(ResidentImages(pixels, files), novel, logits, names, 2, comparable)
 
 
 @pytest.fixture
@@ -82,6 +84,23 @@ def test_every_image_is_on_the_map(page: str) -> None:
 def test_a_pile_of_hardly_any_images(tmp_path: Path, count: int) -> None:
     write_page(tmp_path / "page.html", pile(count), RESULTS, "")
     assert f"in {count} image{'s' * (count > 1)}</h1>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("comparable", [True, False])
+def test_known_classes_only_where_scores_can_be_compared(tmp_path: Path, comparable: bool) -> None:
+    write_page(tmp_path / "page.html", pile(comparable=comparable), RESULTS, None)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for words in ("more like a known class", "Of the known classes, most like"):
+        assert (words in page) == comparable
+
+
+def test_classes_without_images_do_not_count(tmp_path: Path) -> None:
+    one = replace(pile(), novel=np.tile(np.array([[0.9, 0.1]], np.float32), (40, 1)))
+    write_page(tmp_path / "page.html", one, RESULTS, None)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<h1>1 new class in 40 images</h1>" in page
+    assert "2 classes were looked for" in page
+    assert "No image." in page
 
 
 def test_a_run_without_a_call_of_its_own(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     import typer
 
 
+RESUMABLE = ("discover", "pretrain", "estimate")
+"""The verbs that have --resume."""
 INTERRUPTED = 130
 """The exit code of what Ctrl-C ended, as shells have it."""
 
@@ -18,11 +20,8 @@ def main() -> None:
     except KeyboardInterrupt:  # as soon as imports begin, which take seconds
         code = INTERRUPTED
     if code == INTERRUPTED:
-        _fail(
-            "stopped by Ctrl-C; if a run had reached a checkpoint, it goes on from there: repeat the call, "
-            "with --resume where the command has it",
-            code,
-        )
+        resumes = "; a run that reached a checkpoint goes on from there: repeat the call, with --resume"
+        _fail("stopped by Ctrl-C" + resumes * (sys.argv[1] in RESUMABLE), code)
     sys.exit(code)
 
 

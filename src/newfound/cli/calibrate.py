@@ -13,7 +13,7 @@ from rich import box
 from rich.table import Table
 
 import newfound
-from newfound.cli.output import output
+from newfound.cli.output import output, show_left_out
 from newfound.cli.running import Job, results_of_all
 from newfound.cli.stopping import duration
 from newfound.cli.train import Data, DataDir, Labelled, Method, Size, StopAfter, Strict, Subset, Unlabelled
@@ -87,8 +87,7 @@ def calibrate(
     number = usual_held_out(whole.split.task.num_known) if held_out is None else held_out
     dataset, source = hold_out(whole, number), replace(source, held_out=number)
     console.print(dataset.note)
-    for line in dataset.skipped:
-        console.print(f"left out: {line}")
+    show_left_out(console, dataset.skipped)
     jobs = [job for each in candidates for job in each.jobs(out / source.name / method)]
     for job in jobs:
         job.folder.check(source, job.recipe, resume=True)

@@ -59,7 +59,7 @@ def demo(
             console.print(f"warning: {record['method']}: {warning}")
     console.print(demo_table(records))
     drawn = figures([run_scores(out / "uno-v2"), run_scores(out)], out / "figures")
-    drawn.append(draw_run_curves(out, out / "figures"))
+    drawn += draw_run_curves(out, out / "figures")
     console.print(
         f"written: {out}/results.json, {out}/assignments.csv, {len(drawn)} figures in {out}/figures"
     )

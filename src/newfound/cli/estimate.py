@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from newfound.cli.estimating import run_estimate
-from newfound.cli.output import output
+from newfound.cli.output import output, show_left_out
 from newfound.cli.stopping import duration
 from newfound.cli.train import (
     Data,
@@ -60,8 +60,7 @@ def estimate(
     question = Question.of(source, method, overrides)
     dataset, console = load_unnumbered(source), output()
     console.print(dataset.note)
-    for line in dataset.skipped:
-        console.print(f"left out: {line}")
+    show_left_out(console, dataset.skipped)
     if data is not None:
         console.print("the number of novel classes of a benchmark is known; the estimate does not look at it")
     where = out or Path("runs") / f"{source.name}-estimate"

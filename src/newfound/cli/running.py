@@ -58,7 +58,7 @@ def _results_of(
 ) -> dict[str, Any]:
     """The results of one run: those in its folder, or of a run that goes on there."""
     if folder.results.exists():
-        own_checkpoint(folder, dataset.fingerprint())
+        own_checkpoint(folder, dataset)
         return folder.read_results()
     folder.open(source, recipe, resume=True)
     run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)

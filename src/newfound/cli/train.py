@@ -9,13 +9,14 @@ import typer
 from rich.console import Console
 
 from newfound.cli.estimating import run_estimate
-from newfound.cli.output import output
+from newfound.cli.output import output, show_left_out
 from newfound.cli.progress import EpochProgress
 from newfound.cli.stopping import RESUME, Stopping, duration
 from newfound.core.config import Overrides, parse_overrides
 from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset
+from newfound.engine.files import check_writable
 from newfound.estimate.config import split_settings
 from newfound.experiment import Folder, Run, Source, Stopped
 from newfound.experiment.call import call_of
@@ -176,11 +177,11 @@ def run_chain(
     dataset = dataset or source.load()
     check_run(recipe, dataset.split)
     console.print(dataset.note)
-    for line in dataset.skipped:
-        console.print(f"left out: {line}")
+    show_left_out(console, dataset.skipped)
     if resume and not folder.config.exists():
         console.print(f"nothing to resume in {out}: starting there")
     folder.open(source, recipe, resume)
+    check_writable(cache / "weights")
     with EpochProgress(console) as progress, Stopping(limit, progress.say, go_on) as stopping:
         run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
         try:

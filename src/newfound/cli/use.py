@@ -1,6 +1,5 @@
 """The verbs that use finished runs: evaluate, figures, predict."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ import typer
 from rich import box
 from rich.table import Column, Table
 
-from newfound.cli.output import output
+from newfound.cli.output import output, show_left_out
 from newfound.core.errors import UsageError
 from newfound.engine.files import check_writable
 from newfound.experiment import Folder
@@ -59,8 +58,8 @@ def figures(
             "draw each alone"
         )
     drawn = draw_figures(scores, target)
-    if not compare and trained(runs[0]):
-        drawn.append(draw_run_curves(runs[0], target))
+    if not compare:
+        drawn += draw_run_curves(runs[0], target)
     for path in drawn:
         print(path)
     if any(each.found for each in scores):
@@ -82,18 +81,15 @@ def titled(scores: list[RunScores], runs: list[Path]) -> list[RunScores]:
     return [replace(run, title=folder.name) for run, folder in zip(scores, runs, strict=True)]
 
 
-def trained(run: Path) -> bool:
-    """Whether a run had epochs of its own, which k-means has not."""
-    return bool((run / "metrics.jsonl").read_text(encoding="utf-8").strip())
-
-
-def draw_run_curves(run: Path, folder: Path) -> Path:
-    """Draw how a run went, from its metrics.jsonl."""
-    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+def draw_run_curves(run: Path, folder: Path) -> list[Path]:
+    """Draw how a run went, and list the file; none where it had no epochs of its own, as k-means."""
+    lines = Folder(run).read_metrics()
+    if not lines:
+        return []
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "curves.png"
-    draw_curves([json.loads(line) for line in lines], path)
-    return path
+    draw_curves(lines, path)
+    return [path]
 
 
 def run_scores(run: Path, data_dir: str | None = None) -> RunScores:
@@ -122,9 +118,8 @@ def predict(
     target = out or run / "predictions.csv"
     _check_run_first(run, images)
     _check_new_csv(target)
-    sizes, left_out = predict_images(Folder(run), images, target, strict)
-    for line in left_out:
-        print(f"left out: {line}")
+    sizes, left_out = predict_images(Folder(run), images, target, strict, say=print)
+    show_left_out(output(), left_out)
     output().print(sizes_table(sizes))
     print(f"written: {target}")
 

@@ -110,6 +110,8 @@ class Method(Learner):
 
     The stages before it are named as they are registered; their settings are `NAME.key`.
     """
+    joint = False
+    """Whether scores of known and of novel classes can be compared: then an image may look known."""
     matched: ClassVar[tuple[str, ...]] = ("pretrain",)
     """The stages before it on the matched track, where all methods share the first."""
 

@@ -113,4 +113,6 @@ def _reason(error: Exception) -> str:
         return "no such file"
     if isinstance(error, UnidentifiedImageError):
         return "not an image that Pillow can read"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
     return str(error) or type(error).__name__

@@ -1,25 +1,20 @@
-"""Files that a user names, as folders, CSV or lists, and the image sets made of them."""
+"""The files that a user's folders, tables and lists name, and the image sets made of them."""
 
-import csv
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from io import StringIO
 from pathlib import Path
 
 from newfound.core.errors import DataError
 from newfound.data.decode import Size, decode_all, decode_each
 from newfound.data.images import ImageSet, ResidentImages, StreamedImages
+from newfound.data.lists import SUFFIXES, File, is_image, read_csv, read_list
 
 RESIDENT_BYTES = 16 * 2**30
-_SUFFIXES = ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .tif .tiff .ppm .pgm .pbm .pnm .jp2 .tga .avif"
-SUFFIXES = frozenset(_SUFFIXES.split())
-PATH_COLUMNS, LABEL_COLUMNS = ("path", "image"), ("label", "class")
-"""What the header of a CSV may call its columns."""
+LIST_SUFFIXES = ("", ".txt", ".list", ".lst")
+"""Of text files with a path in each line."""
 MOST_KINDS = 5
 """Kinds of files without images that are told apart."""
-File = tuple[str, str]
-"""A path and its label, which is empty where there is none."""
 
 
 def open_images(
@@ -52,13 +47,13 @@ def is_resident(count: int, size: Size) -> bool:
 
 def image_files(folder: Path) -> list[str]:
     """Every image below `folder`, sorted; hidden files and folders and other kinds of file are ignored."""
-    return sorted(path for path in _files(folder) if _is_image(path) and _is_utf8(path))
+    return sorted(path for path in _files(folder) if is_image(path) and _is_utf8(path))
 
 
 def other_kinds(source: Path) -> tuple[str, ...]:
     """What a folder holds besides images that can be used, a line for each of the commonest kinds."""
     files = list(_files(source)) if source.is_dir() else []
-    kinds = Counter(_kind(path) for path in files if not (_is_image(path) and _is_utf8(path)))
+    kinds = Counter(_kind(path) for path in files if not (is_image(path) and _is_utf8(path)))
     common = kinds.most_common(MOST_KINDS)
     lines = [f"{source}: {number:,} file{'s' * (number > 1)} {kind}" for kind, number in common]
     rest = kinds.total() - sum(number for _, number in common)
@@ -74,10 +69,23 @@ def _kind(path: str) -> str:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """The files below `folder`, hidden ones and those in hidden folders left out."""
-    for where, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+    """The files below `folder`, links followed, hidden ones and those in hidden folders left out."""
+    seen: set[str] = set()
+    for where, folders, files in os.walk(folder, followlinks=True, onerror=_unreadable):
+        seen.add(os.path.realpath(where))
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".") and os.path.realpath(os.path.join(where, name)) not in seen
+        ]
         yield from (os.path.join(where, name) for name in files if not name.startswith("."))
+
+
+def _unreadable(error: OSError) -> None:
+    raise DataError(
+        f"{error.filename} must be a folder that can be read; got: {error.strerror}; mend its permissions, "
+        "or move it away"
+    )
 
 
 def _is_utf8(path: str) -> bool:
@@ -94,17 +102,18 @@ def labelled_files(source: Path) -> tuple[list[File], tuple[str, ...]]:
     expected = "a folder with one folder of images for each class, or a CSV"
     _check_exists(source, "labelled", expected)
     if source.is_file():
-        if _is_image(source.name):
+        if is_image(source.name):
             raise DataError(
                 f"the labelled images must be {expected}; got one image, {source}; "
                 "give the folder above its class folder"
             )
         return read_csv(source), ()
-    inside = sorted(path for path in source.iterdir() if not path.name.startswith("."))
+    everything = sorted(source.iterdir())
+    inside = [path for path in everything if not path.name.startswith(".")]
     folders = [path for path in inside if path.is_dir()]
     by_class = {folder.name: image_files(folder) for folder in folders if _is_utf8(folder.name)}
     files = [(path, name) for name, paths in by_class.items() for path in paths]
-    loose = [path for path in inside if path.is_file() and _is_image(path.name)]
+    loose = [path for path in inside if path.is_file() and is_image(path.name)]
     if not files:
         raise DataError(
             f"{source} must hold one folder of images for each known class; got {len(folders)} folders "
@@ -112,20 +121,27 @@ def labelled_files(source: Path) -> tuple[list[File], tuple[str, ...]]:
         )
     left_out = [f"{path}: in no class folder" for path in loose]
     left_out += [f"{source / name}: a class folder without images" for name in by_class if not by_class[name]]
+    left_out += [f"{path}: a hidden folder" for path in everything if path.is_dir() and path not in inside]
     return files, tuple(left_out)
 
 
 def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
     """A folder of any structure, a CSV, a text list with a path in each line, or one image → files."""
-    _check_exists(source, role, "a folder of images, a CSV or a text list of files")
+    expected = "a folder of images, a CSV or a text list of files"
+    _check_exists(source, role, expected)
     if source.is_dir():
         files = [(path, "") for path in image_files(source)]
-    elif _is_image(source.name):
+    elif is_image(source.name):
         files = [(str(source), "")]
     elif source.suffix.lower() == ".csv":
         files = read_csv(source)
+    elif source.suffix.lower() in LIST_SUFFIXES:
+        files = read_list(source)
     else:
-        files = [(_beside(source, line.strip()), "") for line in _text(source).split("\n") if line.strip()]
+        raise DataError(
+            f"the {role} images must be {expected}; got {source}, no kind of file that we read; convert it, "
+            f"or name it .txt if it lists files; images end in {' '.join(sorted(SUFFIXES))}"
+        )
     if not files:
         raise DataError(
             f"{source} must hold images; got none; known suffixes are {' '.join(sorted(SUFFIXES))}"
@@ -141,61 +157,6 @@ def once(files: Sequence[File]) -> tuple[list[File], tuple[str, ...]]:
         if first.setdefault(Path(file[0]).resolve(), file) is not file:
             left_out.append(f"{file[0]}: named before")
     return list(first.values()), tuple(left_out)
-
-
-def read_csv(source: Path) -> list[File]:
-    """Rows of path and label, or of the columns a header calls so; relative paths start at its folder.
-
-    An assignments.csv of ours, with image and class, reads too.
-    """
-    rows = [
-        row for row in csv.reader(StringIO(_text(source), newline="")) if any(cell.strip() for cell in row)
-    ]
-    header = [cell.strip().lower() for cell in rows[0]] if rows else []
-    at_path, at_label = 0, 1
-    named = next((name for name in PATH_COLUMNS if name in header), None)
-    if named is not None:
-        label = next((name for name in LABEL_COLUMNS if name in header), None)
-        at_path, at_label = header.index(named), header.index(label) if label else len(header)
-        rows = rows[1:]
-    elif rows and not _names_a_file(source, rows[0][0]):
-        raise DataError(
-            f"{source} must have a column {' or '.join(PATH_COLUMNS)}, or rows that begin with a path; got "
-            f"the first row {','.join(rows[0])!r}; name the column of the paths"
-        )
-    if not rows:
-        raise DataError(
-            f"{source} must hold rows of path and label; got none; the label of an image may be empty"
-        )
-    files = []
-    for row in rows:
-        path = row[at_path].strip() if at_path < len(row) else ""
-        if not path:
-            raise DataError(f"{source}: each row must name a file; got {','.join(row)!r}; add its path")
-        files.append((_beside(source, path), row[at_label].strip() if at_label < len(row) else ""))
-    return files
-
-
-def _names_a_file(source: Path, cell: str) -> bool:
-    """Whether the first cell of a table without known columns may be a path, which a heading is not."""
-    path = cell.strip()
-    return _is_image(path) or os.path.isfile(_beside(source, path))
-
-
-def _is_image(path: str) -> bool:
-    return os.path.splitext(path)[1].lower() in SUFFIXES
-
-
-def _beside(source: Path, path: str) -> str:
-    """Relative paths in a list start from the folder of the list."""
-    return os.path.join(source.parent, path)
-
-
-def _text(source: Path) -> str:
-    try:
-        return source.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError(f"{source} must be a text file in UTF-8; got other bytes; save it as UTF-8") from None
 
 
 def _check_exists(source: Path, role: str, expected: str) -> None:

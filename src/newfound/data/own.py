@@ -12,7 +12,6 @@ from newfound.data.arrays import array_images, from_arrays
 from newfound.data.assemble import check_num_novel, own_dataset, own_look
 from newfound.data.decode import stored_sizes
 from newfound.data.files import (
-    File,
     labelled_files,
     none_readable,
     once,
@@ -21,6 +20,7 @@ from newfound.data.files import (
     unlabelled_files,
 )
 from newfound.data.images import Dataset, ImageSet, Split
+from newfound.data.lists import LABEL_COLUMNS, File
 from newfound.data.sizes import check_side, choose_side
 from newfound.data.subsets import check_subset, rank_in_class
 
@@ -78,7 +78,8 @@ def _files(labelled: Path, unlabelled: Path, strict: bool) -> tuple[list[File], 
     pile = [file for file in files if not file[1]]
     if not known:
         raise DataError(
-            f"{labelled} must give some images a label; got {len(pile)} rows without; fill some in"
+            f"{labelled} must give some images a label, in the second column or in one called "
+            f"{' or '.join(LABEL_COLUMNS)}; got {len(pile)} rows without; fill some in, or rename the column"
         )
     if not (labelled.is_file() and unlabelled.exists() and unlabelled.samefile(labelled)):
         pile += unlabelled_files(unlabelled)

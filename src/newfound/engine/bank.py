@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from newfound.core.errors import RunError
 from newfound.core.learner import Learner
 from newfound.data.augment import evaluation_view
 from newfound.data.images import ImageSet, Look, Split
@@ -31,7 +32,13 @@ class Viewer:
             with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
                 out.append(function(view).float())
         self.learner.train(was_training)
-        return torch.cat(out, dim=axis)
+        joined = torch.cat(out, dim=axis)
+        if joined.isnan().any():
+            raise RunError(
+                "a network must give numbers; got NaN, so its training has diverged; start again in a new "
+                "folder with a lower lr or with precision=float32"
+            )
+        return joined
 
 
 class TrainingBank:

@@ -1,6 +1,7 @@
 """Checkpoints: one safetensors file with its state as JSON in the header, so one rename replaces both."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,13 +37,15 @@ class Checkpoint:
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":
         """Read a file that `save` wrote."""
+        if not path.is_file():
+            raise CheckpointError(f"a checkpoint must be at {path}; found none; check the path")
+        if not os.access(path, os.R_OK):
+            raise CheckpointError(f"{path} must be readable; permission is denied; mend its permissions")
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a mapping)
             state = json.loads(metadata["state"])
-        except FileNotFoundError:
-            raise CheckpointError(f"a checkpoint must be at {path}; found none; check the path") from None
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             raise CheckpointError(
                 f"{path} must be a checkpoint of newfound; got a file that does not read as one ({error}); "

@@ -45,7 +45,11 @@ class EstimateRecord:
         self.content = found
 
     def _check_free(self) -> None:
-        """Refuse a folder with a network of which nobody knows what it was shown."""
+        """Refuse the folder of a run, and one with a network of which nobody knows what it was shown."""
+        if (self.path.parent / "config.json").exists():
+            raise UsageError(
+                f"{self.path.parent} must be a new folder; it holds a run already; choose another --out"
+            )
         if (self.path.parent / "probe").exists():
             raise UsageError(
                 f"{self.path.parent} must be a new folder; it holds a probe without its estimate.json; "

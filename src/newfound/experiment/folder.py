@@ -28,6 +28,10 @@ class Folder:
         return self.path / "checkpoint.safetensors"
 
     @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
     def results(self) -> Path:
         return self.path / "results.json"
 
@@ -41,6 +45,7 @@ class Folder:
 
     def check(self, source: Source, recipe: Recipe, resume: bool) -> None:
         """Refuse a folder that holds a run, unless it is the one to be resumed."""
+        self._check_apart(source)
         if not self.config.exists():
             self._check_free()
             return
@@ -58,13 +63,23 @@ class Folder:
 
     def _check_free(self) -> None:
         """Refuse a folder with files of a run that nobody can vouch for."""
-        files = (self.checkpoint, self.results, self.assignments, self.report)
+        files = (self.checkpoint, self.metrics, self.results, self.assignments, self.report)
         found = [path.name for path in files if path.exists()]
         if found:
             raise UsageError(
                 f"{self.path} must be a new folder; it holds {', '.join(found)} of some other run; "
                 "choose another --out"
             )
+
+    def _check_apart(self, source: Source) -> None:
+        """Refuse a folder among the images: what a run writes would become some of them."""
+        here = self.path.resolve()
+        for images in (source.labelled, source.unlabelled):
+            if images and Path(images).is_dir() and here.is_relative_to(Path(images).resolve()):
+                raise UsageError(
+                    f"a run must lie outside of its images; got {self.path} inside of {images}; "
+                    "choose another --out"
+                )
 
     def open(self, source: Source, recipe: Recipe, resume: bool) -> None:
         """Create the folder for a new run, or check that it holds the one to be resumed."""
@@ -87,8 +102,16 @@ class Folder:
             config: dict[str, Any] = json.loads(self.config.read_text(encoding="utf-8"))
             return {key: config[key] for key in ("method", "data", "settings")}
         except (FileNotFoundError, NotADirectoryError):
+            begun = (self.path / "estimate").exists()
+            why = (
+                "only an estimate there; finish the run with --resume"
+                if begun
+                else "no config.json there; check the path"
+            )
+            raise UsageError(f"a run must be in {self.path}; found {why}") from None
+        except PermissionError:
             raise UsageError(
-                f"a run must be in {self.path}; found no config.json there; check the path"
+                f"{self.config} must be readable; permission is denied; mend its permissions"
             ) from None
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise self._strange(error) from None
@@ -109,6 +132,19 @@ class Folder:
             raise RunError(
                 f"{self.results} must be the JSON that newfound wrote; got: {error}; remove it and repeat "
                 "the call that made it, with --resume where the command has it"
+            ) from None
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl, one for each epoch."""
+        try:
+            lines = [json.loads(line) for line in self.metrics.read_text(encoding="utf-8").splitlines()]
+            if not all({"stage", "epoch", "losses", "scores"} <= line.keys() for line in lines):
+                raise ValueError("something else")
+            return lines
+        except (OSError, ValueError, AttributeError) as error:
+            raise RunError(
+                f"{self.metrics} must hold the lines that newfound wrote; got: {error}; "
+                "take another copy of the run"
             ) from None
 
     def recipe(self) -> Recipe:

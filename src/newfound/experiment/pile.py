@@ -28,6 +28,8 @@ class Pile:
     names: Sequence[str]
     """Of all classes; the novel ones as in assignments.csv."""
     num_known: int
+    comparable: bool
+    """Whether the joint logits tell known from novel."""
 
     @classmethod
     def of(cls, method: Method, viewer: Viewer, data: Dataset, head: int) -> "Pile":
@@ -41,7 +43,7 @@ class Pile:
 
         scores = viewer.over(images, both, axis=1)[head]
         logits, novel = scores[:, : len(names)], scores[:, len(names) :]
-        return cls(images, _numpy(novel.softmax(-1)), _numpy(logits), names, len(known))
+        return cls(images, _numpy(novel.softmax(-1)), _numpy(logits), names, len(known), method.joint)
 
     @property
     def joint(self) -> Floats:

@@ -21,7 +21,8 @@ from newfound.experiment.finish import write_assignments
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method
 from newfound.experiment.pile import Pile
-from newfound.experiment.run import best_head
+from newfound.experiment.pretrained import Say
+from newfound.experiment.run import best_head, own_checkpoint
 
 
 def load_method(folder: Folder) -> tuple[Method, Viewer, Checkpoint]:
@@ -71,8 +72,9 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
     Scores (n, C), classes (n,) that are given for labelled and found for unlabelled images, the names of all
     classes, and how many are known.
     """
-    method, viewer, checkpoint = load_method(folder)
-    data = _unchanged_images(folder, data_dir, checkpoint)
+    method, viewer, _ = load_method(folder)
+    data = _images(folder, data_dir)
+    checkpoint = own_checkpoint(folder, data)
     split, head = data.split.to(viewer.device), best_head(checkpoint.state["lines"])
     labelled, unlabelled = (
         viewer.over(images, method.scores, axis=1)[head] for images in (split.labelled, split.unlabelled)
@@ -84,19 +86,10 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
 
 def pile_of(folder: Folder, data_dir: str | None = None) -> Pile:
     """What a run says of the unlabelled images it was trained on."""
-    method, viewer, checkpoint = load_method(folder)
-    data = _unchanged_images(folder, data_dir, checkpoint)
-    return Pile.of(method, viewer, data, best_head(checkpoint.state["lines"]))
-
-
-def _unchanged_images(folder: Folder, data_dir: str | None, checkpoint: Checkpoint) -> Dataset:
-    """The images that a run was trained on, which must be the same still."""
+    method, viewer, _ = load_method(folder)
     data = _images(folder, data_dir)
-    if data.fingerprint() != checkpoint.state["images"]:
-        raise UsageError(
-            f"the images must be those of the run; those of {folder.path} have changed; bring them back"
-        )
-    return data
+    checkpoint = own_checkpoint(folder, data)
+    return Pile.of(method, viewer, data, best_head(checkpoint.state["lines"]))
 
 
 def _images(folder: Folder, data_dir: str | None) -> Dataset:
@@ -105,12 +98,19 @@ def _images(folder: Folder, data_dir: str | None) -> Dataset:
     return (replace(source, data_dir=data_dir) if data_dir else source).load()
 
 
-def predict(folder: Folder, images: Path, out: Path, strict: bool) -> tuple[dict[str, int], Sequence[str]]:
+def predict(
+    folder: Folder, images: Path, out: Path, strict: bool, say: Say
+) -> tuple[dict[str, int], Sequence[str]]:
     """Write image, class (known or novel) and confidence for new images.
 
     Returns how many images each class has, and the files left out.
     """
     method, viewer, checkpoint = load_method(folder)
+    if not method.joint:
+        say(
+            f"{folder.recipe().method} trains known and novel classes apart, so which of the two an image "
+            "is, is a guess"
+        )
     pile, skipped = load_pile(images, viewer.look.stored, strict)
     scores = viewer.over(pile.to(viewer.device), method.scores, axis=1)[best_head(checkpoint.state["lines"])]
     known = list(checkpoint.state["class_names"])[: method.task.num_known]

@@ -53,18 +53,23 @@ def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, dev
     )
 
 
-def own_checkpoint(folder: Folder, fingerprint: str) -> Checkpoint:
-    """The checkpoint in the folder, if it is that of a run on the images with this fingerprint."""
+def own_checkpoint(folder: Folder, dataset: Dataset) -> Checkpoint:
+    """The checkpoint in the folder, if it is that of a run on these images, with these names of classes."""
     saved = Checkpoint.load(folder.checkpoint)
     if "images" not in saved.state:
         raise CheckpointError(
             f"{folder.checkpoint} must be the checkpoint of a run; got another file of newfound; "
             "choose another folder"
         )
-    if saved.state["images"] != fingerprint:
+    if saved.state["images"] != dataset.fingerprint():
         raise UsageError(
-            f"a run must go on with the images it began with; those of {folder.path} have changed; "
+            f"the images must be those that the run began with; those of {folder.path} have changed; "
             "bring them back, or choose another --out"
+        )
+    if tuple(saved.state["class_names"]) != dataset.class_names:
+        raise UsageError(
+            f"the classes must have the names that the run began with; those of {folder.path} have changed; "
+            "give them back, or choose another --out"
         )
     return saved
 
@@ -99,7 +104,7 @@ class Run:
         self.saved: Checkpoint | None = None
         self.fingerprint = dataset.fingerprint()
         if folder.checkpoint.exists():
-            self.saved = own_checkpoint(folder, self.fingerprint)
+            self.saved = own_checkpoint(folder, dataset)
             self.timing, self.modes = self.saved.state["timing"], self.saved.state["modes"]
             self.earlier_peak_gib = self.saved.state["peak_memory_gib"]
         self.log.restore(self.saved.state["lines"] if self.saved else [])

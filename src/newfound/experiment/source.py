@@ -1,5 +1,6 @@
 """Where a run's images come from, in a form that its config.json can hold."""
 
+import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,12 @@ class Source:
     """The algorithm that num_novel comes from, where nobody gave it."""
     held_out: int | None = None
     """How many known classes play the novel ones, all others being dropped."""
+
+    def __post_init__(self) -> None:
+        """Own images are found again from wherever a run is looked at."""
+        for key in ("labelled", "unlabelled"):
+            if given := getattr(self, key):
+                object.__setattr__(self, key, os.path.abspath(given))
 
     @property
     def name(self) -> str:

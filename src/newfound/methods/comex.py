@@ -62,6 +62,7 @@ from newfound.stages.presets import DIGITS, IMAGENET, OWN
 class ComEx(Method):
     """Experts for classes and experts for sets, which agree on what to believe."""
 
+    joint = True
     schedules = {
         "pretrain": TrainConfig(augmentation="v1"),
         "discover": TrainConfig(epochs=200, batch_size=256, lr=0.2, weight_decay=1.5e-4, augmentation="v1"),

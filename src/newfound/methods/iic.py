@@ -51,6 +51,7 @@ from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
 class IIC(Method):
     """UNO's objective, pushed apart between the two sets and pulled together between views."""
 
+    joint = True
     schedules = UNO_SCHEDULES
 
     @dataclass(frozen=True)

@@ -40,6 +40,7 @@ def _pretraining(values: Overrides) -> Overrides:
 class FeatureKMeans(Method):
     """Centres of the novel images beside the means of the known classes."""
 
+    joint = True
     schedules = {"rotnet": ROTNET, "known": KNOWN, "discover": TrainConfig(epochs=0)}
 
     @dataclass(frozen=True)

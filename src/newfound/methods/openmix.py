@@ -48,6 +48,7 @@ from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENE
 class OpenMix(Method):
     """RS, and predictions of mixed images that must be mixed alike."""
 
+    joint = True
     schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)

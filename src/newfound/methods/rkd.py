@@ -47,6 +47,7 @@ from newfound.stages.presets import DIGITS, OWN, UNO_SCHEDULES
 class RKD(Method):
     """UNO's objective beside a frozen teacher of the known classes."""
 
+    joint = True
     schedules = UNO_SCHEDULES
 
     @dataclass(frozen=True)

@@ -68,6 +68,7 @@ class RS(Method):
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
+        self.joint = config.incremental
         self.h = nn.Linear(encoder.dim, task.num_classes if config.incremental else task.num_known)
         self.g = nn.Linear(encoder.dim, task.num_novel)
 

@@ -69,6 +69,7 @@ _V1 = {
 class UNO(Method):
     """Labels and pseudo-labels as one target, each view's predicted from the others."""
 
+    joint = True
     schedules = UNO_SCHEDULES
 
     @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def _or_none(value: float) -> float | None:
 
 
 def warnings_for(cluster_sizes: Sequence[int], names: Sequence[str] | None = None) -> list[str]:
-    """What looks like collapse: empty clusters, and one of three or more that holds most of the images."""
+    """What looks like collapse: empty clusters, and one that holds most of the images, of two nearly all."""
     total = sum(cluster_sizes)
     names = names or [str(index) for index in range(len(cluster_sizes))]
     if not total:
@@ -114,7 +114,7 @@ def warnings_for(cluster_sizes: Sequence[int], names: Sequence[str] | None = Non
         )
     largest = max(range(len(cluster_sizes)), key=lambda index: cluster_sizes[index])
     share = cluster_sizes[largest] / total
-    if len(cluster_sizes) > 2 and share > 0.5:
+    if share < 1 and share > (0.5 if len(cluster_sizes) > 2 else 0.9):
         warnings.append(
             f"novel cluster {names[largest]} holds {share:.0%} of the images; "
             "the clusters may have collapsed, or one class is far larger than the others"

@@ -53,6 +53,7 @@ def write_page(path: Path, pile: Pile, results: Mapping[str, Any], call: str | N
     text = templates.get_template("page.html").render(
         generator=GENERATOR,
         found=found,
+        filled=sum(each.size > 0 for each in found.classes),
         pile=pile,
         results=results,
         call=call,

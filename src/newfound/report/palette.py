@@ -23,6 +23,6 @@ def colour(index: int) -> str:
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Class names with the index that marks them in the figures; long ones are cut."""
-    short = (name if len(name) <= 18 else f"{name[:17]}…" for name in names)
+    """Class names with the index that marks them in the figures; long ones are cut, a dollar is a dollar."""
+    short = ((name if len(name) <= 18 else f"{name[:17]}…").replace("$", r"\$") for name in names)
     return [name if name == str(index) else f"{index} {name}" for index, name in enumerate(short)]
