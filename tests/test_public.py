@@ -45,6 +45,7 @@ def test_arrays_to_classes(tmp_path: Path) -> None:
     results = newfound.discover("iic", arrays(), tmp_path / "run", **TINY, **NARROW)
     assert sum(results["cluster_sizes"]) == 30
     assert (tmp_path / "run" / "assignments.csv").read_text().count("\n") == 31
+    assert "in 30 images" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     with pytest.raises(UsageError, match="given in Python"):
         Folder(tmp_path / "run").source().load()
     with pytest.raises(UsageError, match="holds a run already"):

@@ -10,7 +10,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "discover": "newfound.experiment.python",
+    "discover": "newfound.api",
     "estimate_num_novel": "newfound.experiment.estimation",
     "from_arrays": "newfound.data.own",
     "load_own": "newfound.data.own",

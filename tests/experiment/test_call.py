@@ -43,9 +43,10 @@ def called(folder: Path, source: Source, **settings: Any) -> str | None:
             "--out 'HERE/my run'",
         ),
         (Source("digits", held_out=2), {}, None),
+        (Source(arrays="f00"), {}, None),
         (Source("cifar100-20", num_novel=23, estimated="the paper's"), {}, None),
     ],
-    ids=["benchmark", "settings", "own images", "estimated", "held out", "the paper's"],
+    ids=["benchmark", "settings", "own images", "estimated", "held out", "arrays", "the paper's"],
 )
 def test_the_call(tmp_path: Path, source: Source, settings: dict[str, Any], expected: str | None) -> None:
     assert called(tmp_path, source, **settings) == expected

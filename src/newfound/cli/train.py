@@ -19,13 +19,11 @@ from newfound.data.images import Dataset
 from newfound.engine.files import check_writable
 from newfound.estimate.config import split_settings
 from newfound.experiment import Folder, Run, Source, Stopped
-from newfound.experiment.call import call_of
 from newfound.experiment.check import check_run
 from newfound.experiment.finish import finish
-from newfound.experiment.pile import Pile
 from newfound.experiment.question import USUAL, Question, load_unnumbered, unnumbered
 from newfound.experiment.source import looking_for
-from newfound.report.page import write_page
+from newfound.report.page import write_run_page
 from newfound.report.tables import Row, results_table
 
 AUTO = "auto"
@@ -196,8 +194,7 @@ def run_chain(
     results = finish(run, trained)
     show_results(console, results, out)
     if not source.truth_is_known:
-        pile = Pile.of(trained, run.viewer(trained), run.dataset, run.best_head)
-        write_page(folder.report, pile, results, call_of(folder))
+        write_run_page(run, trained, results)
         console.print(f"to look at what was found, open {folder.report}")
 
 

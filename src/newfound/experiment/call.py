@@ -15,10 +15,11 @@ from newfound.experiment.source import Source
 def call_of(folder: Folder) -> str | None:
     """The call that made a run: its images, and the settings that are not its recipe's.
 
-    None for a run of a verb that makes several: of calibrate, or of reproduce with the paper's estimate.
+    None for a run that no call of discover makes: from Python, of calibrate, with the paper's estimate.
     """
     source, recipe = folder.source(), folder.recipe()
-    if source.held_out is not None or not (source.estimated is None or source.estimated in ALGORITHMS):
+    by_hand = source.estimated is not None and source.estimated not in ALGORITHMS
+    if source.arrays or source.held_out is not None or by_hand:
         return None
     base = recipe_for(recipe.method, source.name, {"track": recipe.run.track}).flat()
     settings = {key: value for key, value in recipe.flat().items() if value != base[key]}

@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newfound.core.errors import UsageError
+from newfound.core.learner import Method
 from newfound.engine.files import check_writable, write_text
+from newfound.experiment import Run
+from newfound.experiment.call import call_of
 from newfound.experiment.pile import Pile
 from newfound.report.discovery import QUEUE, Discovery, discovery
 from newfound.report.palette import colour
@@ -41,6 +44,12 @@ def check_page(path: Path) -> None:
             f"a report must go to a new file, or replace one; {path} is something else; choose another --out"
         )
     check_writable(path)
+
+
+def write_run_page(run: Run, method: Method, results: Mapping[str, Any]) -> None:
+    """Draw the page of a run that has just ended, in its folder."""
+    pile = Pile.of(method, run.viewer(method), run.dataset, run.best_head)
+    write_page(run.folder.report, pile, results, call_of(run.folder))
 
 
 def write_page(path: Path, pile: Pile, results: Mapping[str, Any], call: str | None) -> None:

@@ -10,12 +10,13 @@ from newfound.experiment.finish import finish
 from newfound.experiment.folder import Folder
 from newfound.experiment.run import Run
 from newfound.experiment.source import Source
+from newfound.report.page import write_run_page
 
 
 def discover(
     method: str, dataset: Dataset, out: str | Path, *, resume: bool = False, **settings: Any
 ) -> dict[str, Any]:
-    """Find the novel classes of `dataset` and return what `out`/results.json holds.
+    """Find the novel classes of `dataset`, write a page about them, and return what `out`/results.json holds.
 
     Settings are those of `newfound methods METHOD`; `pretrain.epochs` is given as `**{"pretrain.epochs": 5}`.
     """
@@ -24,4 +25,7 @@ def discover(
     check_run(recipe, dataset.split)
     folder.open(source, recipe, resume)
     run = Run(folder, dataset, recipe, say=print)
-    return finish(run, run.discover(folder.path.parent / "pretrained"))
+    trained = run.discover(folder.path.parent / "pretrained")
+    results = finish(run, trained)
+    write_run_page(run, trained, results)
+    return results
