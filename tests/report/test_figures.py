@@ -24,9 +24,8 @@ def scored(title: str, noise: float = 0.1) -> RunScores:
     """A run of three known and two novel classes whose clusters are in the wrong order."""
     labels = np.arange(40) % 5
     scores = np.eye(5)[labels][:, [0, 1, 2, 4, 3]]
-    return RunScores(
-        title, scores + np.random.default_rng(0).normal(scale=noise, size=scores.shape), labels, NAMES, 3
-    )
+    scores = scores + np.random.default_rng(0).normal(scale=noise, size=scores.shape)
+    return RunScores(title, scores, scores[:, 3:], labels, NAMES, 3)
 
 
 @pytest.mark.parametrize("num_runs", [1, 2])
@@ -57,6 +56,13 @@ def test_titles_name_the_protocol_the_part_and_the_accuracy() -> None:
     assert "ACC 100.0%" in agnostic.axes[0].get_title()
 
 
+def test_novel_images_are_shown_as_the_novel_head_sees_them() -> None:
+    """RS+ scores all classes by one head and novel ones by another."""
+    run = replace(scored("RS+"), novel=np.eye(2)[np.arange(40) % 2])
+    title = task_aware_figure([run]).axes[1].get_title()
+    assert title == "RS+\nnovel images, novel head: ACC 50.0%"
+
+
 def test_novel_classes_keep_their_joint_index() -> None:
     right = task_aware_figure([scored("IIC")]).axes[1]
     assert [tick.get_text() for tick in right.get_yticklabels()] == ["3 horse", "4 ship"]
@@ -64,7 +70,7 @@ def test_novel_classes_keep_their_joint_index() -> None:
 
 def test_a_run_with_more_clusters_than_classes_is_drawn() -> None:
     few = scored("estimated")
-    more = RunScores(few.title, np.pad(few.scores, ((0, 0), (0, 2))), few.labels, NAMES, 3)
+    more = replace(few, scores=np.pad(few.scores, ((0, 0), (0, 2))))
     columns = task_agnostic_figure([more]).axes[0].get_xticklabels()
     assert [tick.get_text() for tick in columns][4:] == ["4 ship", "no class", "no class"]
 

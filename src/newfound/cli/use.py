@@ -98,11 +98,13 @@ def run_scores(run: Path, data_dir: str | None = None) -> RunScores:
     title, found = folder.recipe().method, not folder.source().truth_is_known
     if found:
         scores, labels, names, num_known = found_classes(folder, data_dir)
+        novel = scores[:, num_known:]
     else:
         evaluator, names, head = evaluator_of(folder, data_dir)
-        scores, labels = evaluator.test_scores()[head], evaluator.truth.test_labels
-        num_known = evaluator.method.task.num_known
-    return RunScores(title, scores.cpu().numpy(), labels.cpu().numpy(), names, num_known, found)
+        scores, novel = evaluator.test_scores()[head], evaluator.novel_test_scores()[head]
+        labels, num_known = evaluator.truth.test_labels, evaluator.method.task.num_known
+    joint, apart, classes = (value.cpu().numpy() for value in (scores, novel, labels))
+    return RunScores(title, joint, apart, classes, names, num_known, found)
 
 
 def predict(

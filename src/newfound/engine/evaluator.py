@@ -21,6 +21,10 @@ class Evaluator:
         """(K, n, C) for the test images."""
         return self.viewer.over(self.truth.test, self.method.scores, axis=1)
 
+    def novel_test_scores(self) -> Tensor:
+        """(K, n, C_u) for the test images, as if all were novel."""
+        return self.viewer.over(self.truth.test, self.method.novel_scores, axis=1)
+
     def __call__(self, best_head: int) -> dict[str, Any]:
         """Both protocols: task-aware on the training and the test split, task-agnostic on the test split."""
         task, labels = self.method.task, self.truth.test_labels
@@ -29,8 +33,6 @@ class Evaluator:
         is_novel = labels >= task.num_known
         aware = {
             "train": task_aware(self.viewer.over(self.unlabelled, novel, axis=1), self.truth.labels, task),
-            "test": task_aware(
-                self.viewer.over(self.truth.test, novel, axis=1)[:, is_novel], labels[is_novel], task
-            ),
+            "test": task_aware(self.novel_test_scores()[:, is_novel], labels[is_novel], task),
         }
         return summarise(best_head, aware, task_agnostic(test, labels, task)).as_dict()

@@ -27,6 +27,8 @@ class RunScores:
     title: str
     scores: NDArray[np.floating]
     """(n, C) joint logits, known classes first."""
+    novel: NDArray[np.floating]
+    """(n, C_u) what it says where an image is known to be novel."""
     labels: NDArray[np.integer]
     """(n,) true classes as joint ids."""
     class_names: Sequence[str]
@@ -75,21 +77,22 @@ def task_aware_figure(runs: Sequence[RunScores]) -> "Figure":
     figure, axes = _grid(len(runs), 2, "Task-aware protocol, test images")
     for run, (left, right) in zip(runs, axes, strict=True):
         known = run.labels < run.num_known
-        _draw_part(run, known, slice(0, run.num_known), "known images, known head", left)
-        _draw_part(run, ~known, slice(run.num_known, None), "novel images, novel head", right)
+        _draw_part(run, known, run.scores[:, : run.num_known], 0, "known images, known head", left)
+        _draw_part(run, ~known, run.novel, run.num_known, "novel images, novel head", right)
     return figure
 
 
-def _draw_part(run: RunScores, rows: NDArray[np.bool_], part: slice, what: str, ax: "Axes") -> None:
-    names = numbered(run.class_names)[part]
-    scores = run.scores[rows][:, part]
-    start: int = part.start
+def _draw_part(
+    run: RunScores, rows: NDArray[np.bool_], scores: NDArray[np.floating], first: int, what: str, ax: "Axes"
+) -> None:
+    """The chosen rows, whose classes are those from `first` on."""
+    names = numbered(run.class_names)[first:] if first else numbered(run.class_names)[: run.num_known]
     table = matched_table(
-        scores.argmax(-1),
-        run.labels[rows] - start,
+        scores[rows].argmax(-1),
+        run.labels[rows] - first,
         scores.shape[1],
         len(names),
-        num_known=0 if start else run.num_known,
+        num_known=0 if first else run.num_known,
     )
     _draw(table, names, f"{run.title}\n{what}: ACC {accuracy(table):.1%}", ax)
 
