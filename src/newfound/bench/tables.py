@@ -105,7 +105,8 @@ def _kmeans(each: Record) -> Table:
 
 def _methods(record: Record) -> Table:
     table = _table(
-        f"every method on {record['benchmark']}: ms of a training step on {record['hardware']}",
+        f"every method that trains in discovery, on {record['benchmark']}: "
+        f"ms of a training step on {record['hardware']}",
         *("method", "mode", "batch", "ms", "images/s", "TFLOP/s", "GiB"),
     )
     for name, each in record["methods"].items():
