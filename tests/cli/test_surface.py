@@ -150,8 +150,10 @@ def test_the_list_of_verbs_needs_no_torch() -> None:
     assert "Find the novel classes" in done.stdout
 
 
-@pytest.mark.parametrize("module", ["typer", "torch"])
-def test_ctrl_c_during_the_imports_ends_in_one_line(module: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "verb"), [("typer", "methods"), ("torch", "methods"), ("torch", "compare"), ("typer", "")]
+)
+def test_ctrl_c_during_the_imports_ends_in_one_line(module: str, verb: str) -> None:
     code = f"""
 import sys
 class Interrupted:
@@ -159,13 +161,15 @@ class Interrupted:
         if name == {module!r}:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupted())
-sys.argv = ["newfound", "methods"]
+sys.argv = ["newfound", *{verb.split()}]
 from newfound.cli import main
 main()
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 130, done.stderr
-    assert done.stderr == "error: stopped by Ctrl-C\n"
+    assert done.stderr.startswith("error: stopped by Ctrl-C")
+    assert done.stderr.count("\n") == 1
+    assert ("goes on from there: repeat the call" in done.stderr) == (verb == "compare")
     assert done.stdout == ""
 
 

@@ -272,6 +272,13 @@ def test_folders_that_cannot_be_read_are_an_error(
     with pytest.raises(DataError, match=r"a must be a folder that can be read; got: Permission denied; mend"):
         load_own(labelled, pile, 2, None, strict=False)
 
+    def closed(path: Path) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    with pytest.raises(DataError, match=r"known must be a folder that can be read; got: Permission denied"):
+        load_own(labelled, pile, 2, None, strict=False)
+
 
 def test_a_hidden_class_folder_is_listed(labelled: Path, pile: Path, paint: Paint) -> None:
     paint(labelled / "..x" / "0.png")

@@ -16,12 +16,12 @@ from newfound.bench.setup import Setup
 from newfound.bench.step import StepSpeed, largest_difference, release, step_flops, step_speed
 from newfound.bench.terms import term_comparison
 from newfound.core.config import Recipe
+from newfound.core.records import Say
 from newfound.core.registry import method_names, recipe_for
 from newfound.data.images import Split
 from newfound.engine.step import Mode
 from newfound.experiment.provenance import provenance
 
-Say = Callable[[str], None]
 EPOCH_STEPS = 20
 """Batches in the set of random images that is trained on."""
 

@@ -7,8 +7,11 @@ if TYPE_CHECKING:
     import typer
 
 
-RESUMABLE = ("discover", "pretrain", "estimate")
-"""The verbs that have --resume."""
+TRAINING = ("discover", "pretrain", "estimate", "compare", "calibrate", "reproduce")
+GO_ON = (
+    "; a run that reached a checkpoint goes on from there: repeat the call, with --resume where the command "
+    "has it"
+)
 INTERRUPTED = 130
 """The exit code of what Ctrl-C ended, as shells have it."""
 
@@ -20,8 +23,8 @@ def main() -> None:
     except KeyboardInterrupt:  # as soon as imports begin, which take seconds
         code = INTERRUPTED
     if code == INTERRUPTED:
-        resumes = "; a run that reached a checkpoint goes on from there: repeat the call, with --resume"
-        _fail("stopped by Ctrl-C" + resumes * (sys.argv[1] in RESUMABLE), code)
+        trains = any(verb in TRAINING for verb in sys.argv[1:2])
+        _fail("stopped by Ctrl-C" + GO_ON * trains, code)
     sys.exit(code)
 
 

@@ -27,14 +27,6 @@ METHODS = ("kmeans", "uno-v2", "iic")
 PIXELS = "kmeans-pixels/results.json"
 """What a demo writes first; no other run writes it."""
 FOLDERS = ("kmeans", "uno-v2", "kmeans-pixels", "pretrained", "figures", "tensorboard")
-FILES = (
-    "config.json",
-    "metrics.jsonl",
-    "checkpoint.safetensors",
-    "results.json",
-    "assignments.csv",
-    "report.html",
-)
 
 
 def demo(
@@ -89,5 +81,5 @@ def _clear(out: Path) -> None:
         )
     for name in FOLDERS:
         shutil.rmtree(out / name, ignore_errors=True)
-    for name in FILES:
-        (out / name).unlink(missing_ok=True)
+    for path in Folder(out).files:
+        path.unlink(missing_ok=True)

@@ -12,9 +12,10 @@ from newfound.cli.stopping import REPEAT, Stopping
 from newfound.core.config import Recipe
 from newfound.core.errors import RunError
 from newfound.data.images import Dataset
+from newfound.engine.checkpoint import Checkpoint
 from newfound.experiment import Folder, Run, Source, Stopped
 from newfound.experiment.finish import finish
-from newfound.experiment.run import own_checkpoint
+from newfound.experiment.run import check_images
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def _results_of(
 ) -> dict[str, Any]:
     """The results of one run: those in its folder, or of a run that goes on there."""
     if folder.results.exists():
-        own_checkpoint(folder, dataset)
+        check_images(Checkpoint.load(folder.checkpoint), folder, dataset, dataset.fingerprint())
         return folder.read_results()
     folder.open(source, recipe, resume=True)
     run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)

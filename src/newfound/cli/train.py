@@ -72,12 +72,8 @@ def pretrain(
     source = Source(data, data_dir, subset, labelled, unlabelled, _given(num_novel), size, strict)
     overrides = parse_overrides(settings or [])
     where = out or Path("runs") / f"pretrain-{source.name}-{method}"
-    dataset = None
-    if num_novel == AUTO:
-        source, dataset, overrides, stop_after = _estimated(
-            method, overrides, source, where, resume, stop_after
-        )
-    run_chain(method, overrides, source, where, resume, stop_after, dataset=dataset, only_pretrain=True)
+    chain = run_estimated_chain if num_novel == AUTO else run_chain
+    chain(method, overrides, source, where, resume, stop_after, only_pretrain=True)
 
 
 def discover(
@@ -106,12 +102,8 @@ def discover(
     if pretrained is not None:
         overrides["pretrained"] = str(pretrained)
     where = out or Path("runs") / f"{source.name}-{method}"
-    dataset = None
-    if num_novel == AUTO:
-        source, dataset, overrides, stop_after = _estimated(
-            method, overrides, source, where, resume, stop_after
-        )
-    run_chain(method, overrides, source, where, resume, stop_after, dataset=dataset)
+    chain = run_estimated_chain if num_novel == AUTO else run_chain
+    chain(method, overrides, source, where, resume, stop_after)
 
 
 def method_and_settings(method: str, settings: list[str] | None) -> tuple[str, dict[str, str]]:
@@ -132,10 +124,17 @@ def _given(num_novel: str | None) -> int | None:
         ) from None
 
 
-def _estimated(
-    method: str, overrides: dict[str, str], source: Source, out: Path, resume: bool, stop_after: str | None
-) -> tuple[Source, Dataset, dict[str, str], str | None]:
-    """Source and images with an estimate for the number, the settings of the method alone, the time left."""
+def run_estimated_chain(
+    method: str,
+    overrides: Overrides,
+    source: Source,
+    out: Path,
+    resume: bool,
+    stop_after: str | None,
+    *,
+    only_pretrain: bool = False,
+) -> None:
+    """Estimate the number of novel classes first; the images are read once for both."""
     start, limit = time.monotonic(), None if stop_after is None else duration(stop_after)
     question, (_, settings) = Question.of(source, method, overrides), split_settings(overrides)
     recipe = recipe_for(method, source.name, settings)
@@ -148,8 +147,9 @@ def _estimated(
         output(), question, split, out / "estimate", out.parent / "pretrained", resume, limit
     )
     left = None if limit is None else f"{max(limit - (time.monotonic() - start), 0):.1f}s"
-    estimated = replace(source, num_novel=found["num_novel"], estimated=question.config.algorithm)
-    return estimated, looking_for(found["num_novel"], dataset), settings, left
+    source = replace(source, num_novel=found["num_novel"], estimated=question.config.algorithm)
+    dataset = looking_for(found["num_novel"], dataset)
+    run_chain(method, settings, source, out, resume, left, dataset=dataset, only_pretrain=only_pretrain)
 
 
 def run_chain(

@@ -3,6 +3,7 @@
 Shapes: V views, K heads, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,9 @@ from torch import Tensor
 
 Outputs = dict[str, Tensor]
 """What a learner's forward returns; joint logits, where it has them, are `logits` (V, K, B, C)."""
+
+Say = Callable[[str], None]
+"""Where a line for the user goes."""
 
 Losses = dict[str, Tensor]
 """Named terms whose means add up to what is minimised; a (K,) term also ranks the heads."""

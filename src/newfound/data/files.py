@@ -71,7 +71,11 @@ def _kind(path: str) -> str:
 def _files(folder: Path) -> Iterator[str]:
     """The files below `folder`, links followed, hidden ones and those in hidden folders left out."""
     seen: set[str] = set()
-    for where, folders, files in os.walk(folder, followlinks=True, onerror=_unreadable):
+
+    def refuse(error: OSError) -> None:
+        raise _unreadable(error)
+
+    for where, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
         seen.add(os.path.realpath(where))
         folders[:] = [
             name
@@ -81,8 +85,8 @@ def _files(folder: Path) -> Iterator[str]:
         yield from (os.path.join(where, name) for name in files if not name.startswith("."))
 
 
-def _unreadable(error: OSError) -> None:
-    raise DataError(
+def _unreadable(error: OSError) -> DataError:
+    return DataError(
         f"{error.filename} must be a folder that can be read; got: {error.strerror}; mend its permissions, "
         "or move it away"
     )
@@ -108,7 +112,10 @@ def labelled_files(source: Path) -> tuple[list[File], tuple[str, ...]]:
                 "give the folder above its class folder"
             )
         return read_csv(source), ()
-    everything = sorted(source.iterdir())
+    try:
+        everything = sorted(source.iterdir())
+    except OSError as error:
+        raise _unreadable(error) from None
     inside = [path for path in everything if not path.name.startswith(".")]
     folders = [path for path in inside if path.is_dir()]
     by_class = {folder.name: image_files(folder) for folder in folders if _is_utf8(folder.name)}

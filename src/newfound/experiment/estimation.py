@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from newfound.core.records import Say
 from newfound.core.seed import generator
 from newfound.data.images import Dataset, ImageSet, Split
 from newfound.estimate.algorithms import ALGORITHMS
@@ -18,7 +19,6 @@ from newfound.experiment.check import check_run
 from newfound.experiment.estimate_record import EstimateRecord
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_stage
-from newfound.experiment.pretrained import Say
 from newfound.experiment.provenance import provenance
 from newfound.experiment.question import USUAL, Question, unnumbered
 from newfound.experiment.run import Run, Stopped, Watch

@@ -43,6 +43,14 @@ class Folder:
     def report(self) -> Path:
         return self.path / "report.html"
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that a run writes, its config first."""
+        return (
+            *(self.config, self.checkpoint, self.metrics),
+            *(self.results, self.assignments, self.report),
+        )
+
     def check(self, source: Source, recipe: Recipe, resume: bool) -> None:
         """Refuse a folder that holds a run, unless it is the one to be resumed."""
         self._check_apart(source)
@@ -63,8 +71,7 @@ class Folder:
 
     def _check_free(self) -> None:
         """Refuse a folder with files of a run that nobody can vouch for."""
-        files = (self.checkpoint, self.metrics, self.results, self.assignments, self.report)
-        found = [path.name for path in files if path.exists()]
+        found = [path.name for path in self.files if path.exists()]
         if found:
             raise UsageError(
                 f"{self.path} must be a new folder; it holds {', '.join(found)} of some other run; "

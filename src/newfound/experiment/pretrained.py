@@ -1,7 +1,7 @@
 """Pretrained weights that are kept: what decides them, and how far a chain of stages is there already."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -12,11 +12,11 @@ from torch import Tensor
 from newfound.core.config import Recipe
 from newfound.core.errors import CheckpointError
 from newfound.core.learner import Learner
+from newfound.core.records import Say
 from newfound.data.augment.recipes import recipe_named
 from newfound.data.images import Split
 from newfound.engine.checkpoint import Checkpoint
 
-Say = Callable[[str], None]
 Stage = tuple[str, Learner, Path]
 """A pretraining stage: its name, its learner, and where its weights are kept."""
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from newfound.core.errors import CheckpointError, UsageError
 from newfound.core.learner import Method
-from newfound.core.records import Task
+from newfound.core.records import Say, Task
 from newfound.data.assemble import novel_names
 from newfound.data.images import Dataset, Look
 from newfound.data.own import load_pile
@@ -21,8 +21,7 @@ from newfound.experiment.finish import write_assignments
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method
 from newfound.experiment.pile import Pile
-from newfound.experiment.pretrained import Say
-from newfound.experiment.run import best_head, own_checkpoint
+from newfound.experiment.run import best_head, check_images
 
 
 def load_method(folder: Folder) -> tuple[Method, Viewer, Checkpoint]:
@@ -72,9 +71,9 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
     Scores (n, C), classes (n,) that are given for labelled and found for unlabelled images, the names of all
     classes, and how many are known.
     """
-    method, viewer, _ = load_method(folder)
+    method, viewer, checkpoint = load_method(folder)
     data = _images(folder, data_dir)
-    checkpoint = own_checkpoint(folder, data)
+    check_images(checkpoint, folder, data, data.fingerprint())
     split, head = data.split.to(viewer.device), best_head(checkpoint.state["lines"])
     labelled, unlabelled = (
         viewer.over(images, method.scores, axis=1)[head] for images in (split.labelled, split.unlabelled)
@@ -86,9 +85,9 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
 
 def pile_of(folder: Folder, data_dir: str | None = None) -> Pile:
     """What a run says of the unlabelled images it was trained on."""
-    method, viewer, _ = load_method(folder)
+    method, viewer, checkpoint = load_method(folder)
     data = _images(folder, data_dir)
-    checkpoint = own_checkpoint(folder, data)
+    check_images(checkpoint, folder, data, data.fingerprint())
     return Pile.of(method, viewer, data, best_head(checkpoint.state["lines"]))
 
 

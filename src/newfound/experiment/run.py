@@ -12,6 +12,7 @@ from torch import Tensor
 from newfound.core.config import Recipe
 from newfound.core.errors import CheckpointError, UsageError
 from newfound.core.learner import Learner, Method
+from newfound.core.records import Say
 from newfound.data.images import Dataset, Split
 from newfound.data.loader import Loader
 from newfound.engine.bank import TrainingBank, Viewer
@@ -23,7 +24,7 @@ from newfound.engine.trainer import EpochRecord, Trainer, lowest
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method, build_stage, load_pretrained
 from newfound.experiment.plugin import extra_loss
-from newfound.experiment.pretrained import Say, key_of, last_cached
+from newfound.experiment.pretrained import key_of, last_cached
 from newfound.experiment.provenance import peak_memory
 
 Scores = dict[str, float]
@@ -53,15 +54,14 @@ def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, dev
     )
 
 
-def own_checkpoint(folder: Folder, dataset: Dataset) -> Checkpoint:
-    """The checkpoint in the folder, if it is that of a run on these images, with these names of classes."""
-    saved = Checkpoint.load(folder.checkpoint)
+def check_images(saved: Checkpoint, folder: Folder, dataset: Dataset, fingerprint: str) -> None:
+    """Refuse other images than those of the run that was saved, and other names of their classes."""
     if "images" not in saved.state:
         raise CheckpointError(
             f"{folder.checkpoint} must be the checkpoint of a run; got another file of newfound; "
             "choose another folder"
         )
-    if saved.state["images"] != dataset.fingerprint():
+    if saved.state["images"] != fingerprint:
         raise UsageError(
             f"the images must be those that the run began with; those of {folder.path} have changed; "
             "bring them back, or choose another --out"
@@ -71,7 +71,6 @@ def own_checkpoint(folder: Folder, dataset: Dataset) -> Checkpoint:
             f"the classes must have the names that the run began with; those of {folder.path} have changed; "
             "give them back, or choose another --out"
         )
-    return saved
 
 
 class Run:
@@ -104,7 +103,8 @@ class Run:
         self.saved: Checkpoint | None = None
         self.fingerprint = dataset.fingerprint()
         if folder.checkpoint.exists():
-            self.saved = own_checkpoint(folder, dataset)
+            self.saved = Checkpoint.load(folder.checkpoint)
+            check_images(self.saved, folder, dataset, self.fingerprint)
             self.timing, self.modes = self.saved.state["timing"], self.saved.state["modes"]
             self.earlier_peak_gib = self.saved.state["peak_memory_gib"]
         self.log.restore(self.saved.state["lines"] if self.saved else [])
