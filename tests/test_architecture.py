@@ -11,6 +11,7 @@ ROOT = Path(newfound.__file__).parent
 LAYERS = [
     {"cli"},
     {"report", "bench"},
+    {"review"},
     {"experiment"},
     {"methods", "engine", "estimate"},
     {"stages"},

@@ -14,6 +14,8 @@ from tests.tiny import NARROW, TINY
 PAGE = {
     "__version__",
     "discover",
+    "Review",
+    "export",
     "estimate_num_novel",
     "from_arrays",
     "load_own",
@@ -50,3 +52,12 @@ def test_arrays_to_classes(tmp_path: Path) -> None:
         Folder(tmp_path / "run").source().load()
     with pytest.raises(UsageError, match="holds a run already"):
         newfound.discover("iic", arrays(), tmp_path / "run", **TINY, **NARROW)
+
+
+def test_classes_are_named_merged_and_exported(tmp_path: Path) -> None:
+    newfound.discover("iic", arrays(), tmp_path / "run", **TINY, **NARROW)
+    mine = newfound.Review.open(tmp_path / "run")
+    mine.rename({"novel-1": "stripes"})
+    mine.merge("stripes", "novel-2")
+    newfound.export(tmp_path / "run", tmp_path / "it.csv")
+    assert (tmp_path / "it.csv").read_text().count(",stripes,") == 30

@@ -2,6 +2,7 @@
 
 data = newfound.from_arrays(images, labels, num_novel=7)      # -1 marks the unlabelled
 results = newfound.discover("iic", data, "runs/mine")
+newfound.Review.open("runs/mine").rename({"novel-1": "zebra"})
 """
 
 from importlib import import_module
@@ -11,6 +12,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "discover": "newfound.api",
+    "Review": "newfound.review.review",
+    "export": "newfound.api",
     "estimate_num_novel": "newfound.experiment.estimation",
     "from_arrays": "newfound.data.own",
     "load_own": "newfound.data.own",

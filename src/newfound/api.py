@@ -11,6 +11,9 @@ from newfound.experiment.folder import Folder
 from newfound.experiment.run import Run
 from newfound.experiment.source import Source
 from newfound.report.page import write_run_page
+from newfound.review.export import Format, write_export
+from newfound.review.files import How
+from newfound.review.review import Review
 
 
 def discover(
@@ -26,6 +29,11 @@ def discover(
     folder.open(source, recipe, resume)
     run = Run(folder, dataset, recipe, say=print)
     trained = run.discover(folder.path.parent / "pretrained")
-    results = finish(run, trained)
-    write_run_page(run, trained, results)
+    results, pile = finish(run, trained)
+    write_run_page(folder, pile, results)
     return results
+
+
+def export(run: str | Path, out: str | Path, form: Format = "csv", link: How = "copy") -> None:
+    """Write the pile of a finished run with its classes: a table, COCO, or a folder for each class."""
+    write_export(Review.open(run), Path(out), form, link)

@@ -62,7 +62,8 @@ def test_every_unlabelled_image_is_assigned(run: Finished) -> None:
     with (run.path / "assignments.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 60
-    assert rows[0].keys() == {"image", "class", "confidence"}
+    flags = {"is_outlier", "looks_known"}
+    assert rows[0].keys() == {"image", "class", "confidence", "nearest_known"} | flags
     assert {row["class"] for row in rows} <= {f"novel-{number}" for number in range(1, 6)}
     assert all(0 <= float(row["confidence"]) <= 1 for row in rows)
     sizes = json.loads((run.path / "results.json").read_text())["cluster_sizes"]
@@ -149,7 +150,7 @@ def test_pretraining_stops_and_resumes_too() -> None:
     call = ("pretrain", "iic", *DIGITS, *TINY, "pretrain.epochs=100000", "--out", "run")
     assert "--resume" in works(*call, "--stop-after", "0.1s")
     refused(1, ("evaluate", "run"), "still in pretrain", "--resume")
-    refused(1, ("predict", "run", "."), "still in pretrain", "--resume")
+    refused(2, ("predict", "run", "."), "must hold a finished run", "--resume")
     works(*call, "--stop-after", "0.1s", "--resume")
 
 

@@ -37,6 +37,12 @@ SURFACE = {
     "evaluate": {"run", "--data-dir"},
     "figures": {"run", "--compare", "--out", "--data-dir"},
     "predict": {"run", "images", "--out", "--strict"},
+    "classes": {"run"},
+    "rename": {"run", "names"},
+    "merge": {"run", "into", "others"},
+    "split": {"run", "name", "--into"},
+    "undo": {"run"},
+    "export": {"run", "out", "--format", "--link"},
 }
 
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from newfound.core import registry
 from newfound.core.learner import Method
 from newfound.core.registry import Entry, recipe_for
 from newfound.data.images import Dataset
 from newfound.experiment import Folder, Run, Source
-from newfound.experiment.finish import curves, finish, recipe_name, write_assignments
+from newfound.experiment.finish import curves, finish, recipe_name
 from newfound.methods.iic import IIC
 from tests.tiny import tiny_recipe, tiny_run
 
@@ -23,7 +22,7 @@ DESCRIPTION = {
     *("method", "recipe", "config", "benchmark", "seed", "commit", "versions", "hardware", "execution"),
     *("timing", "peak_memory_gib", "curves"),
     # besides what was asked for
-    *("subset", "best_head", "cluster_sizes", "warnings"),
+    *("subset", "best_head", "classes", "cluster_sizes", "warnings"),
 }
 NUMBER = {"mean", "best_head"}
 
@@ -44,7 +43,7 @@ def trained(digits: Dataset, place: Path) -> tuple[Run, Method]:
 
 @pytest.fixture(scope="module")
 def results(trained: tuple[Run, Method]) -> dict[str, Any]:
-    return finish(*trained)
+    return finish(*trained)[0]
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -121,7 +120,7 @@ def test_assignments_have_a_line_for_each_unlabelled_image(
 
 def test_without_truth_there_are_no_scores(digits: Dataset, place: Path) -> None:
     run = tiny_run(place / "blind", tiny_recipe("iic"), replace(digits, truth=None))
-    results = finish(run, run.discover(place / "cache"))
+    results, _ = finish(run, run.discover(place / "cache"))
     assert set(results) == DESCRIPTION
     assert len(rows(run.folder.assignments)) == len(digits.split.unlabelled)
     # No epoch was evaluated, so all of them are kept; pretraining came from the cache.
@@ -131,7 +130,7 @@ def test_without_truth_there_are_no_scores(digits: Dataset, place: Path) -> None
 
 def test_k_means_leaves_the_same(digits: Dataset, place: Path) -> None:
     run = tiny_run(place / "kmeans", tiny_recipe("kmeans"), digits)
-    results = finish(run, run.discover(place / "cache"))
+    results, _ = finish(run, run.discover(place / "cache"))
     assert set(results) == DESCRIPTION | {"task_aware", "task_agnostic"}
     assert results["recipe"] == "custom"
     assert results["best_head"] == 0
@@ -187,14 +186,3 @@ def test_curves_keep_the_evaluated_epochs_or_all() -> None:
     kept = curves(lines)
     assert [point["epoch"] for point in kept["pretrain"]] == [0, 1]
     assert kept["discover"] == [{"epoch": 1, "lr": 0.1, "losses": {}, "scores": {"acc": 0.5}}]
-
-
-def test_assignments_with_awkward_names_read_back(tmp_path: Path) -> None:
-    names = ["a, b.png", 'say "x".png', "ünïcode.png"]
-    scores = torch.tensor([[9.0, 0.0], [0.0, 9.0], [0.0, 0.0]])
-    classes = write_assignments(tmp_path / "assignments.csv", names, scores, ["novel-1", "novel-2"])
-    lines = rows(tmp_path / "assignments.csv")
-    assert [row["image"] for row in lines] == names
-    assert [row["class"] for row in lines] == ["novel-1", "novel-2", "novel-1"]
-    assert [row["confidence"] for row in lines] == ["0.9999", "0.9999", "0.5000"]
-    assert classes.tolist() == [0, 1, 0]

@@ -5,6 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from newfound.report.discovery import QUEUE, SHOWN, discovery
+from newfound.report.shown import Shown
 
 NAMES = ["ant", "bee", "novel-1", "novel-2", "novel-3"]
 
@@ -18,6 +19,14 @@ def softmax(logits: Floats) -> Floats:
     return shares
 
 
+def shown(logits: Floats) -> Shown:
+    """With nothing edited."""
+    novel = softmax(logits[:, 2:])
+    names = NAMES[: logits.shape[1]]
+    ids = range(len(names))
+    return Shown(names, ids, 2, novel, softmax(logits), 2 + novel.argmax(1), novel.max(1))
+
+
 @pytest.fixture
 def logits() -> Floats:
     """100 images, two known and three novel classes; nothing is ever novel-3."""
@@ -28,7 +37,7 @@ def logits() -> Floats:
 
 def test_every_class_by_definition(logits: Floats) -> None:
     novel, joint = softmax(logits[:, 2:]), softmax(logits)
-    found = discovery(novel, joint, NAMES, 2)
+    found = discovery(shown(logits))
     for index, each in enumerate(found.classes):
         rows = [row for row in range(100) if novel[row].argmax() == index]
         assert (each.name, each.size) == (NAMES[2 + index], len(rows))
@@ -50,7 +59,7 @@ def test_every_class_by_definition(logits: Floats) -> None:
 
 def test_what_to_look_at_first(logits: Floats) -> None:
     novel, joint = softmax(logits[:, 2:]), softmax(logits)
-    found = discovery(novel, joint, NAMES, 2)
+    found = discovery(shown(logits))
     assert found.least_sure.tolist() == sorted(range(100), key=lambda row: novel[row].max())[:QUEUE]
     known = [row for row in range(100) if joint[row].argmax() < 2]
     assert found.looks_known.tolist() == sorted(
@@ -61,7 +70,7 @@ def test_what_to_look_at_first(logits: Floats) -> None:
 def test_no_image_of_a_small_class_is_both_sure_and_doubtful() -> None:
     logits = np.zeros((5, 3))
     logits[:, 2] = np.arange(5)
-    (only,) = discovery(softmax(logits[:, 2:]), softmax(logits), NAMES[:3], 2).classes
+    (only,) = discovery(shown(logits)).classes
     assert (len(only.central), len(only.doubtful)) == (3, 2)
     assert not set(only.central.tolist()) & set(only.doubtful.tolist())
     assert only.novel is None

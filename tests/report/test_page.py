@@ -15,9 +15,12 @@ from PIL import Image
 
 from newfound.core.errors import UsageError
 from newfound.data.images import ResidentImages
+from newfound.experiment import Folder
+from newfound.experiment.assignments import Assignments
 from newfound.experiment.pile import Pile
 from newfound.report.page import check_page, write_page
 from newfound.report.thumbnails import SIDE, data_uri
+from newfound.review.review import Review
 
 RESULTS: dict[str, Any] = {
     **{
@@ -34,16 +37,21 @@ RESULTS: dict[str, Any] = {
 
 def pile(count: int = 40, comparable: bool = True) -> Pile:
     logits = np.random.default_rng(0).normal(size=(count, 4)).astype(np.float32)
-    novel = np.exp(logits[:, 2:]) / np.exp(logits[:, 2:]).sum(1, keepdims=True)
     pixels = torch.arange(count).view(-1, 1, 1, 1).expand(-1, 3, 20, 24).to(torch.uint8)
     files = [f"pile/<b>&{row}.png" for row in range(count)]
     names = ["ant", "<i>bee</i>", "novel-1", "novel-2"]
-    return Pile(ResidentImages(pixels, files), novel, logits, names, 2, comparable)
+    return Pile(ResidentImages(pixels, files), logits[:, 2:], logits, names, 2, comparable)
+
+
+def draw(path: Path, of: Pile, call: str | None, results: dict[str, Any] = RESULTS) -> None:
+    """The page of a run that nobody has edited, but for what its folder holds."""
+    review = Review(Folder(path.parent), of.names[:2], of.names[2:], Assignments.of(of))
+    write_page(path, of, review, results, call)
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> str:
-    write_page(tmp_path / "page.html", pile(), RESULTS, "newfound discover iic --out 'my run'")
+    draw(tmp_path / "page.html", pile(), "newfound discover iic --out 'my run'")
     return (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
@@ -82,21 +90,21 @@ def test_every_image_is_on_the_map(page: str) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_pile_of_hardly_any_images(tmp_path: Path, count: int) -> None:
-    write_page(tmp_path / "page.html", pile(count), RESULTS, "")
+    draw(tmp_path / "page.html", pile(count), "")
     assert f"in {count} image{'s' * (count > 1)}</h1>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("comparable", [True, False])
 def test_known_classes_only_where_scores_can_be_compared(tmp_path: Path, comparable: bool) -> None:
-    write_page(tmp_path / "page.html", pile(comparable=comparable), RESULTS, None)
+    draw(tmp_path / "page.html", pile(comparable=comparable), None)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for words in ("more like a known class", "Of the known classes, most like"):
         assert (words in page) == comparable
 
 
 def test_classes_without_images_do_not_count(tmp_path: Path) -> None:
-    one = replace(pile(), novel=np.tile(np.array([[0.9, 0.1]], np.float32), (40, 1)))
-    write_page(tmp_path / "page.html", one, RESULTS, None)
+    one = replace(pile(), scores=np.tile(np.array([[2, -2]], np.float32), (40, 1)))
+    draw(tmp_path / "page.html", one, None)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<h1>1 new class in 40 images</h1>" in page
     assert "2 classes were looked for" in page
@@ -104,13 +112,13 @@ def test_classes_without_images_do_not_count(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_call_of_its_own(tmp_path: Path) -> None:
-    write_page(tmp_path / "page.html", pile(), RESULTS, None)
+    draw(tmp_path / "page.html", pile(), None)
     assert "The call that made" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_accuracy_and_estimate_where_there_are_any(tmp_path: Path) -> None:
     known = {"task_aware": {"train": {"acc": {"best_head": 0.9571}}}, "estimate": {"algorithm": "gcd"}}
-    write_page(tmp_path / "page.html", pile(), RESULTS | known, "")
+    draw(tmp_path / "page.html", pile(), "", RESULTS | known)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "95.7 %" in text
     assert "an estimate (gcd)" in text
@@ -119,7 +127,7 @@ def test_accuracy_and_estimate_where_there_are_any(tmp_path: Path) -> None:
 def test_only_a_page_of_ours_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     check_page(path)
-    write_page(path, pile(), RESULTS, "")
+    draw(path, pile(), "")
     check_page(path)
     path.write_text("<html>mine</html>")
     for other in (path, tmp_path):

@@ -28,6 +28,12 @@ MODULES = {
     "evaluate": "use",
     "figures": "use",
     "predict": "use",
+    "classes": "review",
+    "rename": "review",
+    "merge": "review",
+    "split": "review",
+    "undo": "review",
+    "export": "review",
 }
 """Verb → the module that has a function of that name."""
 

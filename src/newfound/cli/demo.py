@@ -21,6 +21,7 @@ from newfound.experiment.reopen import pile_of
 from newfound.report.figures import figures
 from newfound.report.page import write_page
 from newfound.report.tables import demo_table
+from newfound.review.review import Review
 
 SOURCE = Source(benchmark="digits")
 METHODS = ("kmeans", "uno-v2", "iic")
@@ -56,7 +57,8 @@ def demo(
         f"written: {out}/results.json, {out}/assignments.csv, {len(drawn)} figures in {out}/figures"
     )
     mine = Folder(out)
-    write_page(mine.report, pile_of(mine), records[-1], f"newfound demo --out {out} --seed {seed}")
+    call = f"newfound demo --out {out} --seed {seed}"
+    write_page(mine.report, pile_of(mine), Review.open(out), records[-1], call)
     console.print(f"to look at what was found, open {mine.report}")
 
 
@@ -68,7 +70,7 @@ def _discover(console: Console, method: str, path: Path, cache: Path, seed: int)
     folder.open(SOURCE, recipe, resume=False)
     with EpochProgress(console, label=f"{method} ") as progress:
         run = Run(folder, SOURCE.load(), recipe, watch=progress, say=progress.say)
-        return finish(run, run.discover(cache))
+        return finish(run, run.discover(cache))[0]
 
 
 def _clear(out: Path) -> None:

@@ -10,6 +10,7 @@ from newfound.experiment import Folder
 from newfound.experiment.call import call_of
 from newfound.experiment.reopen import pile_of
 from newfound.report.page import check_page, write_page
+from newfound.review.review import Review
 
 
 def report(
@@ -23,5 +24,6 @@ def report(
     folder.read()
     results, target = folder.read_results(), out or folder.report
     check_page(target)
-    write_page(target, pile_of(folder, data_dir), results, call_of(folder))
+    review = Review.open(run)
+    write_page(target, pile_of(folder, data_dir), review, results, call_of(folder))
     print(f"written: {target}")

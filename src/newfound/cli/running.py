@@ -64,4 +64,4 @@ def _results_of(
     folder.open(source, recipe, resume=True)
     run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
     # Folders of runs lie two deep: what differs in the one above them can still share weights.
-    return finish(run, run.discover(folder.path.parent.parent / "pretrained"))
+    return finish(run, run.discover(folder.path.parent.parent / "pretrained"))[0]

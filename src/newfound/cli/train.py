@@ -191,10 +191,10 @@ def run_chain(
         except Stopped:
             progress.say(f"stopped at a checkpoint in {out}; {go_on}")
             raise typer.Exit(1 if stopping.interrupted else 0) from None
-    results = finish(run, trained)
+    results, pile = finish(run, trained)
     show_results(console, results, out)
     if not source.truth_is_known:
-        write_run_page(run, trained, results)
+        write_run_page(folder, pile, results)
         console.print(f"to look at what was found, open {folder.report}")
 
 

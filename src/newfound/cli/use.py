@@ -14,11 +14,12 @@ from newfound.core.errors import UsageError
 from newfound.engine.files import check_writable
 from newfound.experiment import Folder
 from newfound.experiment.reopen import evaluator_of, found_classes
-from newfound.experiment.reopen import predict as predict_images
 from newfound.report.curves import draw_curves
 from newfound.report.evaluation import evaluation_tables
 from newfound.report.figures import RunScores
 from newfound.report.figures import figures as draw_figures
+from newfound.review.predict import predict as predict_images
+from newfound.review.review import Review
 
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.")]
 DataDir = Annotated[str | None, typer.Option(help="Where the benchmark's files are now, if they moved.")]
@@ -120,7 +121,7 @@ def predict(
     target = out or run / "predictions.csv"
     _check_run_first(run, images)
     _check_new_csv(target)
-    sizes, left_out = predict_images(Folder(run), images, target, strict, say=print)
+    sizes, left_out = predict_images(Review.open(run), images, target, strict, say=print)
     show_left_out(output(), left_out)
     output().print(sizes_table(sizes))
     print(f"written: {target}")

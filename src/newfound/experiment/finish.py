@@ -1,38 +1,41 @@
 """What a trained run leaves behind: results.json and assignments.csv."""
 
-import csv
-import io
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+import numpy as np
 
 from newfound.core.config import Overrides, Recipe
 from newfound.core.learner import Method
 from newfound.core.registry import method_entry, recipe_for
-from newfound.data.assemble import novel_names
-from newfound.engine.files import write_json, write_text
+from newfound.engine.files import write_json
+from newfound.experiment.assignments import Assignments
 from newfound.experiment.model import encoder_name
+from newfound.experiment.pile import Pile
 from newfound.experiment.provenance import provenance
 from newfound.experiment.run import Run
 from newfound.experiment.source import Source
 from newfound.metrics.report import warnings_for
 
 
-def finish(run: Run, method: Method) -> dict[str, Any]:
-    """Evaluate where truth is known, write results.json and assignments.csv, and return the results."""
-    novel = run.viewer(method).over(run.split.unlabelled, method.novel_scores, axis=1)[run.best_head]
-    names = novel_names(run.dataset.class_names[: run.split.task.num_known], run.split.task.num_novel)
-    clusters = write_assignments(run.folder.assignments, run.split.unlabelled.names, novel, names)
-    sizes = clusters.bincount(minlength=len(names)).tolist()
-    results = describe(run) | {"cluster_sizes": sizes, "warnings": warnings_for(sizes, names)}
+def finish(run: Run, method: Method) -> tuple[dict[str, Any], Pile]:
+    """Look at the pile, evaluate where truth is known, write results.json and assignments.csv."""
+    pile = Pile.of(method, run.viewer(method), run.dataset, run.best_head)
+    known, novel = pile.names[: pile.num_known], pile.names[pile.num_known :]
+    assigned = Assignments.of(pile)
+    assigned.write(run.folder.assignments, novel)
+    sizes = np.bincount(assigned.clusters, minlength=len(novel)).tolist()
+    results = describe(run) | {
+        "classes": {"known": list(known), "novel": list(novel)},
+        "cluster_sizes": sizes,
+        "warnings": warnings_for(sizes, novel),
+    }
     evaluator = run.evaluator(method)
     if evaluator is not None:
         results |= evaluator(run.best_head)
     write_json(run.folder.results, results)
     run.log.close()
-    return results
+    return results, pile
 
 
 def describe(run: Run) -> dict[str, Any]:
@@ -94,15 +97,3 @@ def curves(lines: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return {
         stage: [point for point in points if point["scores"]] or points for stage, points in stages.items()
     }
-
-
-def write_assignments(path: Path, images: Sequence[str], scores: Tensor, names: Sequence[str]) -> Tensor:
-    """A CSV line for each image: image, class, confidence; returns the class of each image, (n,)."""
-    confidences, classes = (value.cpu() for value in scores.softmax(-1).max(-1))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["image", "class", "confidence"])
-    for image, index, confidence in zip(images, classes.tolist(), confidences.tolist(), strict=True):
-        writer.writerow([image, names[index], f"{confidence:.4f}"])
-    write_text(path, out.getvalue())
-    return classes

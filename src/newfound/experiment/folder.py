@@ -44,11 +44,15 @@ class Folder:
         return self.path / "report.html"
 
     @property
+    def edits(self) -> Path:
+        return self.path / "edits.jsonl"
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """All that a run writes, its config first."""
         return (
             *(self.config, self.checkpoint, self.metrics),
-            *(self.results, self.assignments, self.report),
+            *(self.results, self.assignments, self.report, self.edits),
         )
 
     def check(self, source: Source, recipe: Recipe, resume: bool) -> None:
@@ -127,7 +131,7 @@ class Folder:
         """What the run found."""
         try:
             found: dict[str, Any] = json.loads(self.results.read_text(encoding="utf-8"))
-            if not {"method", "timing", "warnings"} <= found.keys():
+            if not {"method", "timing", "warnings", "classes"} <= found.keys():
                 raise ValueError("something else")
             return found
         except FileNotFoundError:

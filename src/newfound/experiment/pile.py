@@ -21,8 +21,8 @@ class Pile:
     """Unlabelled images as the head sees them that a run reports."""
 
     images: ImageSet
-    novel: Floats
-    """(n, C_u) probabilities among the novel classes."""
+    scores: Floats
+    """(n, C_u) of the novel classes, as the method gives them."""
     logits: Floats
     """(n, C) joint logits, known classes first."""
     names: Sequence[str]
@@ -43,12 +43,17 @@ class Pile:
 
         scores = viewer.over(images, both, axis=1)[head]
         logits, novel = scores[:, : len(names)], scores[:, len(names) :]
-        return cls(images, _numpy(novel.softmax(-1)), _numpy(logits), names, len(known), method.joint)
+        return cls(images, _numpy(novel), _numpy(logits), names, len(known), method.joint)
+
+    @property
+    def novel(self) -> Floats:
+        """(n, C_u) probabilities among the novel classes."""
+        return _softmax(self.scores)
 
     @property
     def joint(self) -> Floats:
         """(n, C) probabilities among all classes."""
-        return _numpy(torch.from_numpy(self.logits).softmax(-1))
+        return _softmax(self.logits)
 
     def pixels(self, rows: NDArray[np.integer]) -> NDArray[np.uint8]:
         """(m,) → (m, 3, H, W)."""
@@ -58,6 +63,10 @@ class Pile:
             .numpy()
         )
         return found
+
+
+def _softmax(scores: Floats) -> Floats:
+    return _numpy(torch.from_numpy(scores).softmax(-1))
 
 
 def _numpy(values: Tensor) -> Floats:

@@ -1,23 +1,23 @@
 """Finished runs put to use: evaluated again, drawn, or asked about new images."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from newfound.core.errors import CheckpointError, UsageError
 from newfound.core.learner import Method
 from newfound.core.records import Say, Task
-from newfound.data.assemble import novel_names
 from newfound.data.images import Dataset, Look
 from newfound.data.own import load_pile
 from newfound.engine.bank import Viewer
 from newfound.engine.checkpoint import Checkpoint, load_strictly
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.evaluator import Evaluator
-from newfound.experiment.finish import write_assignments
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method
 from newfound.experiment.pile import Pile
@@ -97,13 +97,30 @@ def _images(folder: Folder, data_dir: str | None) -> Dataset:
     return (replace(source, data_dir=data_dir) if data_dir else source).load()
 
 
-def predict(
-    folder: Folder, images: Path, out: Path, strict: bool, say: Say
-) -> tuple[dict[str, int], Sequence[str]]:
-    """Write image, class (known or novel) and confidence for new images.
+def pile_features(folder: Folder, rows: NDArray[np.integer]) -> NDArray[np.float32]:
+    """Images of the pile, by row → features (n, D) of the encoder."""
+    method, viewer, checkpoint = load_method(folder)
+    data = _images(folder, None)
+    check_images(checkpoint, folder, data, data.fingerprint())
+    images = data.split.unlabelled.to(viewer.device)
+    return viewer.over(images, method.encoder, rows=torch.from_numpy(rows).to(viewer.device)).cpu().numpy()
 
-    Returns how many images each class has, and the files left out.
-    """
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a run says of new images."""
+
+    images: Sequence[str]
+    classes: NDArray[np.integer]
+    """(n,) among all classes, the known ones first."""
+    confidence: NDArray[np.floating]
+    features: NDArray[np.float32]
+    left_out: Sequence[str]
+    """Files, each with the reason."""
+
+
+def predict(folder: Folder, images: Path, strict: bool, say: Say) -> Prediction:
+    """The most probable class, known or novel, of each new image."""
     method, viewer, checkpoint = load_method(folder)
     if not method.joint:
         say(
@@ -111,8 +128,11 @@ def predict(
             "is, is a guess"
         )
     pile, skipped = load_pile(images, viewer.look.stored, strict)
-    scores = viewer.over(pile.to(viewer.device), method.scores, axis=1)[best_head(checkpoint.state["lines"])]
-    known = list(checkpoint.state["class_names"])[: method.task.num_known]
-    names = [*known, *novel_names(known, method.task.num_novel)]
-    sizes = write_assignments(out, pile.names, scores, names).bincount(minlength=len(names)).tolist()
-    return dict(zip(names, sizes, strict=True)), skipped
+    head = best_head(checkpoint.state["lines"])
+
+    def look(view: Tensor) -> Tensor:
+        shares, classes = method.scores(view)[head].softmax(-1).max(-1)
+        return torch.cat([classes[:, None], shares[:, None], method.encoder(view)], dim=1)
+
+    seen = viewer.over(pile.to(viewer.device), look).cpu().numpy()
+    return Prediction(pile.names, seen[:, 0].astype(np.int64), seen[:, 1], seen[:, 2:], skipped)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from newfound.report.shown import Shown
+
 Floats = NDArray[np.floating]
 Ints = NDArray[np.integer]
 
@@ -28,6 +30,7 @@ class FoundClass:
     """A novel class; images are rows of the pile."""
 
     name: str
+    id: int
     size: int
     confidence: float
     """Mean over its images."""
@@ -46,50 +49,44 @@ class Discovery:
     """All that was found in a pile."""
 
     classes: list[FoundClass]
-    assigned: Ints
-    """(n,) novel class of each image."""
-    confidence: Floats
-    """(n,) its probability among the novel classes."""
     least_sure: Ints
     """At most `QUEUE` images."""
     looks_known: Ints
-    """Images for which a known class is more probable than every novel one, the clearest first."""
+    """Images in a novel class though a known one is more probable than every novel one, clearest first."""
 
 
-def discovery(novel: Floats, joint: Floats, names: Sequence[str], num_known: int) -> Discovery:
-    """Probabilities among novel classes (n, C_u) and among all (n, C), named `names` → what was found."""
-    assigned, confidence = novel.argmax(1), novel.max(1)
-    ordered = np.argsort(confidence, kind="stable")
-    known, most_novel = joint[:, :num_known].max(1), joint[:, num_known:].max(1)
-    like_known = np.argsort(most_novel - known, kind="stable")
-    found = [
-        _class(index, novel, joint, names, num_known, ordered[assigned[ordered] == index])
-        for index in range(novel.shape[1])
-    ]
+def discovery(shown: Shown) -> Discovery:
+    """What was found, in words and pictures' rows."""
+    known, novel = (
+        shown.joint[:, : shown.num_known].max(1),
+        shown.joint[:, shown.num_known :].max(1, initial=0),
+    )
+    like_known = np.argsort(novel - known, kind="stable")
+    clear = (known > novel) & (shown.assigned >= shown.num_known)
+    ordered = np.argsort(shown.confidence, kind="stable")
     return Discovery(
-        found,
-        assigned,
-        confidence,
+        [_class(shown, index, ordered) for index in range(shown.num_known, len(shown.names))],
         ordered[:QUEUE],
-        like_known[known[like_known] > most_novel[like_known]],
+        like_known[clear[like_known]],
     )
 
 
-def _class(
-    index: int, novel: Floats, joint: Floats, names: Sequence[str], num_known: int, rows: Ints
-) -> FoundClass:
-    """One class from its rows, the least sure first."""
-    others = [name for other, name in enumerate(names[num_known:]) if other != index]
+def _class(shown: Shown, index: int, ordered: Ints) -> FoundClass:
+    """One novel class; `ordered` are all images, the least sure first."""
+    rows = ordered[shown.assigned[ordered] == index]
+    among, others = shown.novel[rows], list(shown.names[shown.num_known :])
+    del others[index - shown.num_known]
     surest = rows[::-1]
     central = surest[: min(SHOWN, -(-len(rows) // 2))]
     return FoundClass(
-        name=names[num_known + index],
+        name=shown.names[index],
+        id=shown.ids[index],
         size=len(rows),
-        confidence=float(novel[rows, index].mean()) if len(rows) else 0.0,
+        confidence=float(shown.confidence[rows].mean()) if len(rows) else 0.0,
         central=central,
         doubtful=rows[: min(SHOWN, len(rows) - len(central))],
-        known=_likest(joint[rows, :num_known], names[:num_known]),
-        novel=_likest(np.delete(novel[rows], index, axis=1), others) if others else None,
+        known=_likest(shown.joint[rows, : shown.num_known], shown.names[: shown.num_known]),
+        novel=_likest(np.delete(among, index - shown.num_known, axis=1), others) if others else None,
     )
 
 

@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newfound.core.errors import UsageError
-from newfound.core.learner import Method
 from newfound.engine.files import check_writable, write_text
-from newfound.experiment import Run
+from newfound.experiment import Folder
 from newfound.experiment.call import call_of
 from newfound.experiment.pile import Pile
-from newfound.report.discovery import QUEUE, Discovery, discovery
+from newfound.report.discovery import QUEUE, discovery
 from newfound.report.palette import colour
+from newfound.report.shown import Shown
 from newfound.report.thumbnails import data_uri
 from newfound.report.tsne import MOST_POINTS, embed, stratified
+from newfound.review.review import Review
 
 GENERATOR = '<meta name="generator" content="newfound">'
 """By which a page of ours is known."""
@@ -46,16 +47,16 @@ def check_page(path: Path) -> None:
     check_writable(path)
 
 
-def write_run_page(run: Run, method: Method, results: Mapping[str, Any]) -> None:
-    """Draw the page of a run that has just ended, in its folder."""
-    pile = Pile.of(method, run.viewer(method), run.dataset, run.best_head)
-    write_page(run.folder.report, pile, results, call_of(run.folder))
+def write_run_page(folder: Folder, pile: Pile, results: Mapping[str, Any]) -> None:
+    """Draw the page of a run in its folder."""
+    write_page(folder.report, pile, Review.open(folder.path), results, call_of(folder))
 
 
-def write_page(path: Path, pile: Pile, results: Mapping[str, Any], call: str | None) -> None:
+def write_page(path: Path, pile: Pile, review: Review, results: Mapping[str, Any], call: str | None) -> None:
     """Draw the page of a run: `results` are its results.json, `call` is what started it."""
-    found = discovery(pile.novel, pile.joint, pile.names, pile.num_known)
-    album = Album(pile, found)
+    shown = Shown.of(pile, review)
+    found = discovery(shown)
+    album = Album(pile, shown)
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
     )
@@ -63,7 +64,9 @@ def write_page(path: Path, pile: Pile, results: Mapping[str, Any], call: str | N
         generator=GENERATOR,
         found=found,
         filled=sum(each.size > 0 for each in found.classes),
-        pile=pile,
+        shown=shown,
+        comparable=pile.comparable,
+        edits=len(review.edits),
         results=results,
         call=call,
         pictures=album.pictures,
@@ -78,8 +81,8 @@ def write_page(path: Path, pile: Pile, results: Mapping[str, Any], call: str | N
 class Album:
     """Pictures of the images that a page shows, each fetched when it is asked for."""
 
-    def __init__(self, pile: Pile, found: Discovery) -> None:
-        self.pile, self.found = pile, found
+    def __init__(self, pile: Pile, shown: Shown) -> None:
+        self.pile, self.shown = pile, shown
 
     def pictures(self, rows: NDArray[np.integer]) -> list[Picture]:
         return [
@@ -89,15 +92,15 @@ class Album:
 
     def caption(self, row: int) -> tuple[str, str, float]:
         """File, class and confidence of an image."""
-        index = int(self.found.assigned[row])
-        return self.pile.images.names[row], self.found.classes[index].name, float(self.found.confidence[row])
+        name = self.shown.names[self.shown.assigned[row]]
+        return self.pile.images.names[row], name, float(self.shown.confidence[row])
 
 
 def _map(album: Album) -> list[Mapping[str, Any]]:
     """Images that stand for the pile, each with its place in the unit square."""
-    pile, found = album.pile, album.found
-    rows = stratified(found.assigned, MOST_POINTS)
-    places = embed(pile.logits[rows])
+    shown = album.shown
+    rows = stratified(shown.assigned, MOST_POINTS)
+    places = embed(album.pile.logits[rows])
     low, high = places.min(0), places.max(0)
     places = (places - low) / np.maximum(high - low, 1e-9)
     return [
@@ -105,7 +108,7 @@ def _map(album: Album) -> list[Mapping[str, Any]]:
             **vars(picture),
             "x": round(float(x), 4),
             "y": round(float(y), 4),
-            "colour": colour(pile.num_known + int(index)),
+            "colour": colour(shown.ids[index]),
         }
-        for picture, (x, y), index in zip(album.pictures(rows), places, found.assigned[rows], strict=True)
+        for picture, (x, y), index in zip(album.pictures(rows), places, shown.assigned[rows], strict=True)
     ]

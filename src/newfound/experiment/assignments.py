@@ -1,0 +1,95 @@
+"""assignments.csv: what a run says of each image of the pile, before anybody has looked at it."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newfound.core.errors import RunError
+from newfound.engine.files import write_text
+from newfound.experiment.pile import Pile
+from newfound.metrics.outliers import outliers
+
+COLUMNS = ("image", "class", "confidence", "is_outlier", "looks_known", "nearest_known")
+FLAGS = ("no", "yes")
+
+
+@dataclass(frozen=True)
+class Assignments:
+    """One entry for each image, in the order of the pile."""
+
+    images: Sequence[str]
+    clusters: NDArray[np.integer]
+    """The novel class that is most probable among the novel ones, 0 .. C_u - 1."""
+    confidence: NDArray[np.floating]
+    """Its probability among the novel ones."""
+    is_outlier: NDArray[np.bool_]
+    """Whether the image fits its class far worse than others do."""
+    looks_known: NDArray[np.bool_]
+    """Whether a known class is more probable than every novel one."""
+    nearest_known: Sequence[str]
+    """The most probable known class; empty where known and novel classes cannot be compared."""
+
+    @classmethod
+    def of(cls, pile: Pile) -> "Assignments":
+        novel, known, num_known = pile.novel, pile.joint[:, : pile.num_known], pile.num_known
+        clusters = novel.argmax(1)
+        nearest = [pile.names[index] if pile.comparable else "" for index in known.argmax(1)]
+        return cls(
+            images=pile.images.names,
+            clusters=clusters,
+            confidence=novel.max(1),
+            is_outlier=outliers(pile.scores[np.arange(len(clusters)), clusters], clusters),
+            looks_known=pile.comparable & (known.max(1) > pile.joint[:, num_known:].max(1)),
+            nearest_known=nearest,
+        )
+
+    def write(self, path: Path, names: Sequence[str]) -> None:
+        """As CSV; `names` are those of the novel classes."""
+        rows = zip(
+            self.images,
+            [names[cluster] for cluster in self.clusters],
+            [f"{share:.4f}" for share in self.confidence],
+            [FLAGS[flag] for flag in self.is_outlier.tolist()],
+            [FLAGS[flag] for flag in self.looks_known.tolist()],
+            self.nearest_known,
+            strict=True,
+        )
+        write_csv(path, COLUMNS, rows)
+
+    @classmethod
+    def read(cls, path: Path, names: Sequence[str]) -> "Assignments":
+        """What `write` wrote."""
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                reader = csv.DictReader(file, strict=True)
+                rows = list(reader)
+            if reader.fieldnames is None:
+                raise ValueError("an empty file")
+            columns = {name: [row[name] for row in rows] for name in COLUMNS}
+            return cls(
+                images=columns["image"],
+                clusters=np.array([names.index(name) for name in columns["class"]], dtype=np.int64),
+                confidence=np.array(columns["confidence"], dtype=np.float32),
+                is_outlier=np.array([FLAGS.index(flag) for flag in columns["is_outlier"]], dtype=bool),
+                looks_known=np.array([FLAGS.index(flag) for flag in columns["looks_known"]], dtype=bool),
+                nearest_known=columns["nearest_known"],
+            )
+        except (OSError, ValueError, KeyError, csv.Error) as error:
+            raise RunError(
+                f"{path} must be the CSV that newfound wrote; got: {error!r}; remove it and "
+                "results.json, and repeat the call that made it, with --resume where the command has it"
+            ) from None
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: "zip[tuple[object, ...]]") -> None:
+    """A header and a line for each row; never half a file."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    write_text(path, out.getvalue())

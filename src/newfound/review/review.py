@@ -1,0 +1,178 @@
+"""The classes of a run as a person has left them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newfound.core.errors import RunError, UsageError, unknown
+from newfound.experiment.assignments import Assignments
+from newfound.experiment.folder import Folder
+from newfound.experiment.reopen import pile_features
+from newfound.review.edits import Edit, Merge, Rename, Split, Undo, read_edits, standing, write_edits
+from newfound.review.parts import parts_of
+from newfound.review.replay import by_rows, names_after, replay
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """A class with its images, as rows of the pile."""
+
+    id: int
+    name: str
+    known: bool
+    rows: NDArray[np.integer]
+    confidence: float
+    """Of the model in the class that it found, on average."""
+
+
+class Review:
+    """The classes that a run found, with names, merges and splits, each of which can be undone.
+
+    Classes go by their names, and keep their ids.
+    """
+
+    def __init__(
+        self, folder: Folder, known: Sequence[str], novel: Sequence[str], assignments: Assignments
+    ) -> None:
+        self.folder, self.num_known, self.assignments = folder, len(known), assignments
+        self.found: Mapping[int, str] = dict(enumerate([*known, *novel]))
+        self.log = read_edits(folder.edits)
+        self._check_log()
+
+    @classmethod
+    def open(cls, run: str | Path) -> "Review":
+        """Of a finished run, from its folder."""
+        folder = Folder(Path(run))
+        folder.read()
+        classes = folder.read_results()["classes"]
+        known, novel = classes["known"], classes["novel"]
+        return cls(folder, known, novel, Assignments.read(folder.assignments, novel))
+
+    @property
+    def edits(self) -> list[Edit]:
+        """Those that stand."""
+        return standing(self.log)
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Id → name; known classes first, then novel ones."""
+        return names_after(self.edits, self.found)
+
+    @property
+    def ids(self) -> NDArray[np.integer]:
+        """(n,) class of each image of the pile."""
+        return replay(self.edits, self.assignments.clusters + self.num_known, by_rows)
+
+    @property
+    def classes(self) -> list[Reviewed]:
+        """Novel classes, and known ones that images of the pile were merged into."""
+        ids, confidence = self.ids, self.assignments.confidence
+        rows = {key: np.flatnonzero(ids == key) for key in self.names}
+        return [
+            Reviewed(
+                key,
+                name,
+                known=key < self.num_known,
+                rows=rows[key],
+                confidence=float(confidence[rows[key]].mean()) if len(rows[key]) else 0.0,
+            )
+            for key, name in self.names.items()
+            if key >= self.num_known or len(rows[key])
+        ]
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Give novel classes other names: old → new."""
+        ids = [self._novel(name) for name in names]
+        left = [name for key, name in self.names.items() if key not in ids]
+        for new in names.values():
+            _check_name(new)
+            if new in left:
+                raise UsageError(
+                    f"a name must be free; {new!r} is a class already; make them one with newfound merge "
+                    f"{self.folder.path}, or choose another"
+                )
+            left.append(new)
+        self._add(Rename(ids, list(names.values())))
+
+    def merge(self, into: str, *others: str) -> None:
+        """Make novel classes part of another class, which may be a known one."""
+        target, ids = self._id(into), [self._novel(name) for name in others]
+        if not ids or target in ids or len(set(ids)) < len(ids):
+            raise UsageError(
+                f"merge takes a class and others that become part of it; got {', '.join([into, *others])}; "
+                "name each once"
+            )
+        self._add(Merge(target, ids))
+
+    def split(self, name: str, number: int = 2) -> None:
+        """Let a novel class fall into parts, by k-means on the features of its images."""
+        key = self._novel(name)
+        rows = np.flatnonzero(self.ids == key)
+        if not 2 <= number <= len(rows):
+            raise UsageError(
+                f"a class can be split into 2 parts or more, up to one for each image; got {number} for "
+                f"{name!r} with {len(rows)}; choose another number"
+            )
+        taken = [
+            *self.found,
+            *(part.id for edit in self.log if isinstance(edit, Split) for part in edit.parts),
+        ]
+        fresh = range(max(taken) + 1, max(taken) + number)
+        names = [name, *self._free_names(name, number - 1)]
+        features = pile_features(self.folder, rows)
+        self._add(Split(key, parts_of(features, rows, [key, *fresh], names)))
+
+    def undo(self) -> Edit:
+        """Take back the last edit, and return it."""
+        if not self.edits:
+            raise UsageError(
+                f"there must be an edit to undo; {self.folder.path} has none; its classes are as found"
+            )
+        last = self.edits[-1]
+        self._add(Undo())
+        return last
+
+    def _check_log(self) -> None:
+        try:
+            fits = set(self.ids.tolist()) <= self.names.keys()
+        except KeyError:
+            fits = False
+        if not fits:
+            raise RunError(
+                f"{self.folder.edits} must hold edits of the classes of this run; got those of others; "
+                "move it away to begin again with the classes as they were found"
+            )
+
+    def _add(self, edit: Edit) -> None:
+        write_edits(self.folder.edits, [*self.log, edit])
+        self.log.append(edit)
+
+    def _id(self, name: str) -> int:
+        ids = {each: key for key, each in self.names.items()}
+        if name not in ids:
+            raise unknown("class", name, ids, f"newfound classes {self.folder.path} lists them")
+        return ids[name]
+
+    def _novel(self, name: str) -> int:
+        key = self._id(name)
+        if key < self.num_known:
+            raise UsageError(
+                f"only classes that were found can be renamed, split or merged into another; got the known "
+                f"class {name!r}; name it first to merge others into it"
+            )
+        return key
+
+    def _free_names(self, name: str, number: int) -> Sequence[str]:
+        numbered = (f"{name}-{number}" for number in count(2))
+        return list(islice((each for each in numbered if each not in self.names.values()), number))
+
+
+def _check_name(name: str) -> None:
+    if not name or name != name.strip() or not name.isprintable():
+        raise UsageError(
+            f"a name must be one line of text with no space around it; got {name!r}; choose another"
+        )

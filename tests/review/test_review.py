@@ -1,0 +1,146 @@
+"""A person's edits: what they change, what they refuse, and that all of it is on disk."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newfound.core.errors import RunError, UsageError
+from newfound.experiment import Folder
+from newfound.experiment.assignments import Assignments
+from newfound.review import review as module
+from newfound.review.edits import Edit, Merge, Part, Rename, Split, read_edits, write_edits
+from newfound.review.review import Review
+
+KNOWN, NOVEL = ["ant", "bee"], ["novel-1", "novel-2", "novel-3"]
+CLUSTERS = np.array([0, 0, 1, 1, 1, 1, 2])
+
+
+def review(folder: Path) -> Review:
+    count = len(CLUSTERS)
+    no = np.zeros(count, dtype=bool)
+    confidence = np.linspace(0.4, 1, count)
+    given = Assignments([f"{row}.png" for row in range(count)], CLUSTERS, confidence, no, no, ["ant"] * count)
+    return Review(Folder(folder), KNOWN, NOVEL, given)
+
+
+@pytest.fixture(autouse=True)
+def features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images 3 to 5 look alike, and all others."""
+
+    def given(folder: Folder, rows: np.ndarray) -> np.ndarray:
+        return np.array([[1.0, row] if 3 <= row <= 5 else [row + 1.0, 0.0] for row in rows.tolist()])
+
+    monkeypatch.setattr(module, "pile_features", given)
+
+
+def sizes(of: Review) -> dict[str, int]:
+    return {each.name: len(each.rows) for each in of.classes}
+
+
+def test_as_found(tmp_path: Path) -> None:
+    mine = review(tmp_path)
+    assert sizes(mine) == {"novel-1": 2, "novel-2": 4, "novel-3": 1}
+    assert mine.classes[0].confidence == pytest.approx(0.45)
+    assert [each.id for each in mine.classes] == [2, 3, 4]
+    assert not (tmp_path / "edits.jsonl").exists()
+
+
+def test_edits_are_there_when_the_run_is_opened_again(tmp_path: Path) -> None:
+    mine = review(tmp_path)
+    mine.rename({"novel-1": "zebra", "novel-2": "novel-1"})
+    mine.merge("zebra", "novel-3")
+    mine.split("novel-1")
+    wanted = {"zebra": 3, "novel-1": 3, "novel-1-2": 1}
+    assert sizes(mine) == sizes(review(tmp_path)) == wanted
+    assert mine.names == {0: "ant", 1: "bee", 2: "zebra", 3: "novel-1", 5: "novel-1-2"}
+    assert mine.ids.tolist() == [2, 2, 5, 3, 3, 3, 2]
+
+
+def test_every_edit_can_be_undone_and_no_id_comes_back(tmp_path: Path) -> None:
+    mine = review(tmp_path)
+    found = mine.classes
+    mine.rename({"novel-1": "zebra"})
+    mine.merge("bee", "zebra")
+    mine.split("novel-2", 3)
+    assert sorted(mine.names) == [0, 1, 3, 4, 5, 6]
+    for _ in range(2):
+        mine.undo()
+    assert mine.undo() == Rename([2], ["zebra"])
+    assert [(each.id, each.name, each.rows.tolist()) for each in review(tmp_path).classes] == [
+        (each.id, each.name, each.rows.tolist()) for each in found
+    ]
+    with pytest.raises(UsageError, match="there must be an edit to undo"):
+        mine.undo()
+    mine.split("novel-2")
+    assert max(mine.names) == 7
+    assert len(read_edits(tmp_path / "edits.jsonl")) == 7
+
+
+def test_a_class_may_be_a_known_one_after_all(tmp_path: Path) -> None:
+    mine = review(tmp_path)
+    mine.merge("bee", "novel-1", "novel-3")
+    assert [(each.name, each.known, len(each.rows)) for each in mine.classes] == [
+        ("bee", True, 3),
+        ("novel-2", False, 4),
+    ]
+
+
+@pytest.mark.parametrize("name", ["", " zebra", "ze\nbra", "zebra\t"])
+def test_names_that_are_none(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="one line of text with no space around it"):
+        review(tmp_path).rename({"novel-1": name})
+
+
+@pytest.mark.parametrize(
+    "names", [{"novel-1": "ant"}, {"novel-1": "novel-2"}, {"novel-1": "x", "novel-2": "x"}]
+)
+def test_names_that_are_taken(tmp_path: Path, names: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="a name must be free"):
+        review(tmp_path).rename(names)
+    assert not (tmp_path / "edits.jsonl").exists()
+
+
+def test_two_classes_can_swap_their_names(tmp_path: Path) -> None:
+    mine = review(tmp_path)
+    mine.rename({"novel-1": "novel-2", "novel-2": "novel-1"})
+    assert sizes(mine) == {"novel-2": 2, "novel-1": 4, "novel-3": 1}
+
+
+def test_classes_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown class 'novel-11'; did you mean 'novel-1'"):
+        review(tmp_path).merge("novel-1", "novel-11")
+    with pytest.raises(UsageError, match="got the known class 'ant'"):
+        review(tmp_path).merge("novel-1", "ant")
+
+
+@pytest.mark.parametrize("others", [(), ("novel-1",), ("novel-2", "novel-2")])
+def test_merges_that_make_no_sense(tmp_path: Path, others: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="name each once"):
+        review(tmp_path).merge("novel-1", *others)
+
+
+@pytest.mark.parametrize(("name", "number"), [("novel-2", 1), ("novel-2", 5), ("novel-3", 2)])
+def test_splits_that_cannot_be(tmp_path: Path, name: str, number: int) -> None:
+    with pytest.raises(UsageError, match="up to one for each image"):
+        review(tmp_path).split(name, number)
+
+
+def test_images_that_look_the_same_are_not_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "pile_features", lambda folder, rows: np.ones((len(rows), 3)))
+    with pytest.raises(UsageError, match="look the same to the model"):
+        review(tmp_path).split("novel-2")
+
+
+@pytest.mark.parametrize("edit", [Merge(9, [2]), Split(3, [Part(3, "a", [2], []), Part(5, "b", [3], [])])])
+def test_a_log_of_another_run_is_refused(tmp_path: Path, edit: Edit) -> None:
+    write_edits(tmp_path / "edits.jsonl", [edit])
+    with pytest.raises(RunError, match="must hold edits of the classes of this run"):
+        review(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["nonsense", '{"edit": "paint"}', '{"edit": "rename"}', "[]", '{"id": 3}'])
+def test_a_log_that_is_not_ours_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "edits.jsonl").write_text(text)
+    with pytest.raises(RunError, match="must hold the edits that newfound wrote"):
+        review(tmp_path)
