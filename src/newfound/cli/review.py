@@ -102,3 +102,5 @@ def _show(review: Review) -> None:
             str(each.id), name, f"{len(each.rows):,}", f"{each.confidence:.0%}" if len(each.rows) else ""
         )
     output().print(table)
+    if review.edits:
+        print(f"newfound report {review.folder.path} draws its page with them, newfound export writes them")
