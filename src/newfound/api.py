@@ -10,7 +10,7 @@ from newfound.experiment.finish import finish
 from newfound.experiment.folder import Folder
 from newfound.experiment.run import Run
 from newfound.experiment.source import Source
-from newfound.report.page import write_run_page
+from newfound.report.page import write_page
 from newfound.review.export import Format, write_export
 from newfound.review.files import How
 from newfound.review.review import Review
@@ -30,7 +30,7 @@ def discover(
     run = Run(folder, dataset, recipe, say=print)
     trained = run.discover(folder.path.parent / "pretrained")
     results, pile = finish(run, trained)
-    write_run_page(folder, pile, results)
+    write_page(folder, pile)
     return results
 
 

@@ -37,6 +37,7 @@ SURFACE = {
     "evaluate": {"run", "--data-dir"},
     "figures": {"run", "--compare", "--out", "--data-dir"},
     "predict": {"run", "images", "--out", "--strict"},
+    "trust": {"run", "--hold-out", "--data-dir", "--stop-after"},
     "classes": {"run"},
     "rename": {"run", "names"},
     "merge": {"run", "into", "others"},

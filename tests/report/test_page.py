@@ -18,7 +18,9 @@ from newfound.data.images import ResidentImages
 from newfound.experiment import Folder
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.pile import Pile
-from newfound.report.page import check_page, write_page
+from newfound.experiment.trust import Trust
+from newfound.report.page import check_page
+from newfound.report.page import page as page_of
 from newfound.report.thumbnails import SIDE, data_uri
 from newfound.review.review import Review
 
@@ -43,10 +45,12 @@ def pile(count: int = 40, comparable: bool = True) -> Pile:
     return Pile(ResidentImages(pixels, files), logits[:, 2:], logits, names, 2, comparable)
 
 
-def draw(path: Path, of: Pile, call: str | None, results: dict[str, Any] = RESULTS) -> None:
+def draw(
+    path: Path, of: Pile, call: str | None, results: dict[str, Any] = RESULTS, trust: Trust | None = None
+) -> None:
     """The page of a run that nobody has edited, but for what its folder holds."""
     review = Review(Folder(path.parent), of.names[:2], of.names[2:], Assignments.of(of))
-    write_page(path, of, review, results, call)
+    path.write_text(page_of(of, review, results, trust, call), encoding="utf-8")
 
 
 @pytest.fixture
@@ -122,6 +126,15 @@ def test_accuracy_and_estimate_where_there_are_any(tmp_path: Path) -> None:
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "95.7 %" in text
     assert "an estimate (gcd)" in text
+
+
+def test_what_became_of_hidden_classes(tmp_path: Path) -> None:
+    draw(tmp_path / "page.html", pile(), "", trust=Trust(["ant", "bee"], 1234, 0.876))
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert (
+        "2 known classes were hidden and looked for in the same way (ant, bee): 87.6 % of their 1,234" in text
+    )
+    assert "by chance about 50 %" in text
 
 
 def test_only_a_page_of_ours_is_replaced(tmp_path: Path) -> None:

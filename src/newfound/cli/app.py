@@ -28,6 +28,7 @@ MODULES = {
     "evaluate": "use",
     "figures": "use",
     "predict": "use",
+    "trust": "trust",
     "classes": "review",
     "rename": "review",
     "merge": "review",

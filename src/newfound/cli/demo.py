@@ -21,13 +21,12 @@ from newfound.experiment.reopen import pile_of
 from newfound.report.figures import figures
 from newfound.report.page import write_page
 from newfound.report.tables import demo_table
-from newfound.review.review import Review
 
 SOURCE = Source(benchmark="digits")
 METHODS = ("kmeans", "uno-v2", "iic")
 PIXELS = "kmeans-pixels/results.json"
 """What a demo writes first; no other run writes it."""
-FOLDERS = ("kmeans", "uno-v2", "kmeans-pixels", "pretrained", "figures", "tensorboard")
+FOLDERS = ("kmeans", "uno-v2", "kmeans-pixels", "pretrained", "figures", "tensorboard", "trust")
 
 
 def demo(
@@ -57,8 +56,7 @@ def demo(
         f"written: {out}/results.json, {out}/assignments.csv, {len(drawn)} figures in {out}/figures"
     )
     mine = Folder(out)
-    call = f"newfound demo --out {out} --seed {seed}"
-    write_page(mine.report, pile_of(mine), Review.open(out), records[-1], call)
+    write_page(mine, pile_of(mine), call=f"newfound demo --out {out} --seed {seed}")
     console.print(f"to look at what was found, open {mine.report}")
 
 

@@ -7,10 +7,8 @@ import typer
 
 from newfound.cli.use import DataDir, RunFolder
 from newfound.experiment import Folder
-from newfound.experiment.call import call_of
 from newfound.experiment.reopen import pile_of
 from newfound.report.page import check_page, write_page
-from newfound.review.review import Review
 
 
 def report(
@@ -22,8 +20,8 @@ def report(
     """Make a page to open in a browser: each new class with its surest and least sure images, and a map."""
     folder = Folder(run)
     folder.read()
-    results, target = folder.read_results(), out or folder.report
+    folder.read_results()
+    target = out or folder.report
     check_page(target)
-    review = Review.open(run)
-    write_page(target, pile_of(folder, data_dir), review, results, call_of(folder))
+    write_page(folder, pile_of(folder, data_dir), target)
     print(f"written: {target}")

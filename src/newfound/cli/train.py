@@ -23,7 +23,7 @@ from newfound.experiment.check import check_run
 from newfound.experiment.finish import finish
 from newfound.experiment.question import USUAL, Question, load_unnumbered, unnumbered
 from newfound.experiment.source import looking_for
-from newfound.report.page import write_run_page
+from newfound.report.page import write_page
 from newfound.report.tables import Row, results_table
 
 AUTO = "auto"
@@ -194,7 +194,7 @@ def run_chain(
     results, pile = finish(run, trained)
     show_results(console, results, out)
     if not source.truth_is_known:
-        write_run_page(folder, pile, results)
+        write_page(folder, pile)
         console.print(f"to look at what was found, open {folder.report}")
 
 

@@ -48,6 +48,11 @@ class Folder:
         return self.path / "edits.jsonl"
 
     @property
+    def trust(self) -> "Folder":
+        """The run that looks for known classes."""
+        return Folder(self.path / "trust")
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """All that a run writes, its config first."""
         return (

@@ -14,6 +14,7 @@ from newfound.engine.files import check_writable, write_text
 from newfound.experiment import Folder
 from newfound.experiment.call import call_of
 from newfound.experiment.pile import Pile
+from newfound.experiment.trust import Trust
 from newfound.report.discovery import QUEUE, discovery
 from newfound.report.palette import colour
 from newfound.report.shown import Shown
@@ -47,20 +48,24 @@ def check_page(path: Path) -> None:
     check_writable(path)
 
 
-def write_run_page(folder: Folder, pile: Pile, results: Mapping[str, Any]) -> None:
-    """Draw the page of a run in its folder."""
-    write_page(folder.report, pile, Review.open(folder.path), results, call_of(folder))
+def write_page(folder: Folder, pile: Pile, out: Path | None = None, call: str | None = None) -> None:
+    """Draw the page of a finished run, in its folder or in `out`; `call` made it, if not discover."""
+    review, results = Review.open(folder.path), folder.read_results()
+    text = page(pile, review, results, Trust.of(folder), call or call_of(folder))
+    write_text(out or folder.report, text)
 
 
-def write_page(path: Path, pile: Pile, review: Review, results: Mapping[str, Any], call: str | None) -> None:
-    """Draw the page of a run: `results` are its results.json, `call` is what started it."""
+def page(
+    pile: Pile, review: Review, results: Mapping[str, Any], trust: Trust | None, call: str | None
+) -> str:
+    """The HTML of a run: `results` are its results.json."""
     shown = Shown.of(pile, review)
     found = discovery(shown)
     album = Album(pile, shown)
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
     )
-    text = templates.get_template("page.html").render(
+    return templates.get_template("page.html").render(
         generator=GENERATOR,
         found=found,
         filled=sum(each.size > 0 for each in found.classes),
@@ -68,6 +73,7 @@ def write_page(path: Path, pile: Pile, review: Review, results: Mapping[str, Any
         comparable=pile.comparable,
         edits=len(review.edits),
         results=results,
+        trust=trust,
         call=call,
         pictures=album.pictures,
         looks_known=found.looks_known[:QUEUE],
@@ -75,7 +81,6 @@ def write_page(path: Path, pile: Pile, review: Review, results: Mapping[str, Any
         colour=colour,
         seconds=sum(stage["seconds"] for stage in results["timing"].values()),
     )
-    write_text(path, text)
 
 
 class Album:
