@@ -121,11 +121,14 @@ def test_a_run_without_a_call_of_its_own(tmp_path: Path) -> None:
 
 
 def test_accuracy_and_estimate_where_there_are_any(tmp_path: Path) -> None:
-    known = {"task_aware": {"train": {"acc": {"best_head": 0.9571}}}, "estimate": {"algorithm": "gcd"}}
+    known = {
+        "task_aware": {"train": {"acc": {"best_head": 0.9571}}},
+        "estimate": {"algorithm": "gcd", "low": 3, "high": 5},
+    }
     draw(tmp_path / "page.html", pile(), "", RESULTS | known)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "95.7 %" in text
-    assert "an estimate (gcd)" in text
+    assert "an estimate (gcd); 3 to 5 are plausible." in text
 
 
 def test_what_became_of_hidden_classes(tmp_path: Path) -> None:

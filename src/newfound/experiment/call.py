@@ -33,11 +33,10 @@ def call_of(folder: Folder) -> str | None:
 
 def _estimate_settings(folder: Folder, source: Source) -> dict[str, Any]:
     """Those of the estimate that are not the usual ones, as far as its record is there."""
-    path = folder.path / "estimate" / "estimate.json"
     usual = {PREFIX + key: value for key, value in asdict(estimate_config(source.name, {})).items()}
     asked = usual | {f"{PREFIX}algorithm": source.estimated}
-    if path.exists():
-        asked |= json.loads(path.read_text(encoding="utf-8"))["settings"]
+    if folder.estimate.exists():
+        asked |= json.loads(folder.estimate.read_text(encoding="utf-8"))["settings"]
     return {key: asked[key] for key in usual if asked[key] != usual[key]}
 
 

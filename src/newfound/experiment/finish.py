@@ -1,5 +1,6 @@
 """What a trained run leaves behind: results.json and assignments.csv."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +11,11 @@ from newfound.core.learner import Method
 from newfound.core.registry import method_entry, recipe_for
 from newfound.engine.files import write_json
 from newfound.experiment.assignments import Assignments
+from newfound.experiment.folder import Folder
 from newfound.experiment.model import encoder_name
 from newfound.experiment.pile import Pile
 from newfound.experiment.provenance import provenance
 from newfound.experiment.run import Run
-from newfound.experiment.source import Source
 from newfound.metrics.report import warnings_for
 
 
@@ -47,7 +48,7 @@ def describe(run: Run) -> dict[str, Any]:
         "benchmark": source.name,
         "subset": source.subset,
         **({"held_out": source.held_out} if source.held_out else {}),
-        **_estimated(source),
+        **_estimated(run.folder),
         "seed": recipe.run.seed,
         "config": recipe.flat(),
         **provenance(run.device),
@@ -59,11 +60,16 @@ def describe(run: Run) -> dict[str, Any]:
     }
 
 
-def _estimated(source: Source) -> dict[str, Any]:
-    """The number of novel classes, where it is an estimate."""
+def _estimated(folder: Folder) -> dict[str, Any]:
+    """The number of novel classes where it is an estimate, with what is plausible if it was made here."""
+    source = folder.source()
     if source.estimated is None:
         return {}
-    return {"estimate": {"num_novel": source.num_novel, "algorithm": source.estimated}}
+    found: dict[str, Any] = {"num_novel": source.num_novel, "algorithm": source.estimated}
+    if folder.estimate.exists():
+        record = json.loads(folder.estimate.read_text(encoding="utf-8"))
+        found |= {"low": record["low"], "high": record["high"]}
+    return {"estimate": found}
 
 
 def recipe_name(run: Run) -> str:

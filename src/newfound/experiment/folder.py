@@ -48,6 +48,10 @@ class Folder:
         return self.path / "edits.jsonl"
 
     @property
+    def estimate(self) -> Path:
+        return self.path / "estimate" / "estimate.json"
+
+    @property
     def trust(self) -> "Folder":
         """The run that looks for known classes."""
         return Folder(self.path / "trust")
