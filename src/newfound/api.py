@@ -30,10 +30,10 @@ def discover(
     run = Run(folder, dataset, recipe, say=print)
     trained = run.discover(folder.path.parent / "pretrained")
     results, pile = finish(run, trained)
-    write_page(folder, pile)
+    write_page(Review.open(out), pile)
     return results
 
 
-def export(run: str | Path, out: str | Path, form: Format = "csv", link: How = "copy") -> None:
+def export(run: str | Path, out: str | Path, form: Format | None = None, link: How | None = None) -> None:
     """Write the pile of a finished run with its classes: a table, COCO, or a folder for each class."""
     write_export(Review.open(run), Path(out), form, link)

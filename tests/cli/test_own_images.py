@@ -101,7 +101,7 @@ def test_a_run_lies_outside_of_its_images(images: OwnImages) -> None:
     call = ("discover", "iic", *images.options[:3], "pile", *images.options[4:], *TINY, "encoder=small")
     before = contents(Path("pile"))
     for out in ("pile", "pile/run"):
-        refused(2, (*call, "--out", out), "must lie outside of its images", "another --out")
+        refused(2, (*call, "--out", out), "must lie outside of the images", "another place")
     assert contents(Path("pile")) == before
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calls import contents, refused, works
+from tests.cli.calls import TINY, contents, refused, works
 from tests.cli.conftest import Finished, OwnImages
 
 
@@ -39,13 +39,14 @@ def test_from_found_to_named_and_exported(mine: Path, images: OwnImages) -> None
     assert parts["zebra"] >= parts["zebra-2"] > 0
     works("export", mine, "all.csv")
     assert {row["class"] for row in rows(Path("all.csv"))} == {name for name, size in parts.items() if size}
-    works("export", mine, "sorted", "--format", "folders", "--link", "symlink")
+    works("export", mine, "sorted/", "--link", "symlink")
     assert len(list(Path("sorted/zebra").iterdir())) == parts["zebra"]
     # What the run wrote is as it was.
     assert {path: data for path, data in contents(mine).items() if path.name != "edits.jsonl"} == before
 
 
 def test_the_page_and_predictions_follow(mine: Path, images: OwnImages) -> None:
+    works("predict", mine, images.pile, "--out", "before.csv")
     works("merge", mine, "crabs", "novel-1")
     works("rename", mine, "novel-2=striped <b>")
     works("report", mine)
@@ -53,9 +54,11 @@ def test_the_page_and_predictions_follow(mine: Path, images: OwnImages) -> None:
     assert "Shown after 2 edits by hand" in page
     assert re.findall(r"<h3>.*</span>(.*)</h3>", page) == ["striped &lt;b&gt;"]
     works("predict", mine, images.pile)
-    assert {row["class"] for row in rows(mine / "predictions.csv")} <= {
-        *("ants", "bees [wild]", "crabs", "striped <b>")
-    }
+    became = {"novel-1": "crabs", "novel-2": "striped <b>"}
+    assert [row["class"] for row in rows(mine / "predictions.csv")] == [
+        became.get(row["class"], row["class"]) for row in rows(Path("before.csv"))
+    ]
+    assert any(row["class"] in became for row in rows(Path("before.csv")))
 
 
 def test_predictions_know_the_parts(mine: Path, images: OwnImages) -> None:
@@ -70,6 +73,25 @@ def test_predictions_know_the_parts(mine: Path, images: OwnImages) -> None:
     agree = [part[image] == name for image, name in new.items() if part[image].startswith(largest)]
     assert agree
     assert all(agree)
+
+
+def test_a_run_that_is_resumed_keeps_its_edits(mine: Path, images: OwnImages) -> None:
+    works("rename", mine, "novel-1=zebra")
+    before = contents(mine)
+    works("discover", "iic", *images.options, *TINY, "encoder=small", "--out", mine, "--resume")
+    after = contents(mine)
+    for name in ("edits.jsonl", "assignments.csv"):
+        assert after[mine / name] == before[mine / name]
+    assert "zebra" in (mine / "report.html").read_text(encoding="utf-8")
+
+
+def test_assignments_that_somebody_has_changed(mine: Path) -> None:
+    lines = (mine / "assignments.csv").read_text().splitlines(keepends=True)
+    (mine / "assignments.csv").write_text("".join([lines[0], *lines[:0:-1]]))
+    refused(1, ("report", mine), "must list the images as the run wrote them", "another order")
+    (mine / "assignments.csv").write_text("".join(lines[:-3]))
+    for call in (("classes", mine), ("report", mine), ("export", mine, "it.csv")):
+        refused(1, call, "must be as the run wrote it")
 
 
 def test_undo(mine: Path) -> None:

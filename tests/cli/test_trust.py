@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from tests.cli.calls import refused, works
+from tests.cli.calls import DIGITS, TINY, refused, works
 from tests.cli.conftest import Finished
 
 
@@ -32,13 +32,31 @@ def test_what_is_refused(run: Finished, own_run: Finished) -> None:
     refused(1, ("trust", own_run.path), "at least 4 known classes", "got 3")
     refused(2, ("trust", run.path, "--hold-out", "4"), "--hold-out must be from 2 to 3")
     refused(2, ("trust", "nowhere"), "a run must be in")
+    refused(2, ("trust", run.path, "--hold-out", "0"), "--hold-out must be from 2 to 3")
     assert not (run.path / "trust").exists()
+
+
+def test_weights_that_were_given_are_not_used(run: Finished) -> None:
+    weights = next((run.path.parent / "pretrained").glob("*.safetensors"))
+    call = ("discover", "iic", *DIGITS, *TINY, f"pretrained={weights}", "--out", "given")
+    works(*call)
+    out = works("trust", "given")
+    assert "the network is trained anew" in out
+    assert json.loads(Path("given/trust/results.json").read_text())["config"]["pretrained"] == ""
+
+
+def test_images_that_were_given_in_python(run: Finished) -> None:
+    mine = Path(shutil.copytree(run.path, "run"))
+    config = json.loads((mine / "config.json").read_text())
+    (mine / "config.json").write_text(json.dumps(config | {"data": {"arrays": "0"}}))
+    refused(2, ("trust", mine), "given in Python")
 
 
 def test_a_trial_keeps_its_number(run: Finished) -> None:
     mine = Path(shutil.copytree(run.path, "run"))
     works("trust", mine, "--hold-out", "3")
     assert "known classes held out: 2, 3, 4" in works("trust", mine)
+    refused(2, ("trust", mine / "trust"), "looks for known ones")
     refused(
         2, ("trust", mine, "--hold-out", "2"), "as in the trial that is there", "hides 3", "move that folder"
     )

@@ -137,7 +137,7 @@ def test_what_cannot_be_decoded_is_listed(tmp_path: Path) -> None:
         decode_all(paths, (64, 64), strict=True)
 
 
-def test_stored_sizes_leaves_out_what_has_no_header(tmp_path: Path) -> None:
+def test_stored_sizes_are_none_without_a_header(tmp_path: Path) -> None:
     Image.new("RGB", (30, 20)).save(tmp_path / "a.png")
     (tmp_path / "b.png").write_text("no image")
-    assert stored_sizes([str(tmp_path / "a.png"), str(tmp_path / "b.png")]) == [(20, 30)]
+    assert stored_sizes([str(tmp_path / "a.png"), str(tmp_path / "b.png")]) == [(20, 30), None]

@@ -62,7 +62,7 @@ def test_the_settings_of_an_estimate_are_those_of_its_record(tmp_path: Path) -> 
     record = tmp_path / "my run" / "estimate" / "estimate.json"
     record.parent.mkdir(parents=True)
     asked = {"estimate.algorithm": "dtc", "estimate.max_novel": 5, "estimate.restarts": 10, "lr": 0.1}
-    record.write_text(json.dumps({"settings": asked}))
+    record.write_text(json.dumps({"settings": asked, "low": 2, "high": 4}))
     call = called(tmp_path, Source(labelled="a", unlabelled="b", num_novel=3, estimated="dtc"))
     assert call is not None
     assert "iic estimate.max_novel=5 --labelled" in call

@@ -24,7 +24,9 @@ def shown(logits: Floats) -> Shown:
     novel = softmax(logits[:, 2:])
     names = NAMES[: logits.shape[1]]
     ids = range(len(names))
-    return Shown(names, ids, 2, novel, softmax(logits), 2 + novel.argmax(1), novel.max(1))
+    joint = softmax(logits)
+    looks_known = joint.argmax(1) < 2
+    return Shown(names, ids, 2, novel, joint, 2 + novel.argmax(1), novel.max(1), looks_known)
 
 
 @pytest.fixture

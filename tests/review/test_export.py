@@ -2,13 +2,18 @@
 
 import csv
 import json
+import re
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from newfound.core.errors import DataError, RunError, UsageError
+from newfound.engine.files import write_json
 from newfound.experiment import Folder
 from newfound.experiment.assignments import Assignments
 from newfound.review import files as module
@@ -30,7 +35,9 @@ def mine(tmp_path: Path) -> Review:
     given = Assignments(
         list(map(str, paths)), np.array([0, 1, 1, 2]), np.full(4, 0.87654), flags, ~flags, ["ant"] * 4
     )
-    review = Review(Folder(tmp_path), ["ant"], ["novel-1", "novel-2", "novel-3"], given)
+    asked = {"method": "iic", "data": {"unlabelled": str(tmp_path / "pile")}, "settings": {}}
+    write_json(tmp_path / "run" / "config.json", asked)
+    review = Review(Folder(tmp_path / "run"), ["ant"], ["novel-1", "novel-2", "novel-3"], given)
     review.rename({"novel-3": "a/b: c"})
     review.merge("novel-1", "novel-2")
     return review
@@ -67,7 +74,7 @@ def test_parquet(mine: Review, tmp_path: Path) -> None:
 
 
 def test_parquet_without_its_package(mine: Review, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"pip install newfound\[parquet\]"):
         write_export(mine, tmp_path / "it.parquet", "parquet")
 
@@ -76,14 +83,14 @@ def test_coco(mine: Review, tmp_path: Path) -> None:
     write_export(mine, tmp_path / "it.json", "coco")
     whole = json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))
     assert [image["width"] for image in whole["images"]] == [5, 6, 7, 8]
-    assert whole["annotations"][3] | {"score": 1} == {
-        **{"id": 3, "image_id": 3, "category_id": 3, "bbox": [0, 0, 8, 4], "area": 32, "iscrowd": 0},
-        "score": 1,
+    assert whole["annotations"][3] == {
+        **{"id": 4, "image_id": 4, "category_id": 4, "bbox": [0, 0, 8, 4], "area": 32, "iscrowd": 0},
+        "score": 0.8765,
     }
     assert whole["categories"] == [
-        {"id": 0, "name": "ant", "supercategory": "known"},
-        {"id": 1, "name": "novel-1", "supercategory": "novel"},
-        {"id": 3, "name": "a/b: c", "supercategory": "novel"},
+        {"id": 1, "name": "ant", "supercategory": "known"},
+        {"id": 2, "name": "novel-1", "supercategory": "novel"},
+        {"id": 4, "name": "a/b: c", "supercategory": "novel"},
     ]
 
 
@@ -105,18 +112,54 @@ def test_folders(mine: Review, tmp_path: Path, how: How) -> None:
 def test_nothing_is_overwritten(mine: Review, tmp_path: Path) -> None:
     (tmp_path / "it.csv").write_text("mine")
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
-    for out in (tmp_path / "it.csv", tmp_path / "pile", tmp_path / "nowhere"):
+    for out in (tmp_path / "it.csv", tmp_path / "run", tmp_path / "nowhere"):
         with pytest.raises(UsageError, match="is there already; choose another"):
             write_export(mine, out)
     assert (tmp_path / "it.csv").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("out", "form", "link", "said"),
+    [
+        ("it.pdf", None, None, "must end in .csv, .json or .parquet"),
+        ("it.json", "csv", None, "a csv export must go to a .csv file"),
+        ("it", "coco", None, "a coco export must go to a .json file"),
+        ("it.csv", None, "symlink", "--link must come with folders"),
+        ("it", "xlsx", None, "unknown format 'xlsx'"),
+        ("it", "folders", "move", "unknown link 'move'"),
+        ("pile/sorted", None, None, "must lie outside of the images"),
+    ],
+)
+def test_what_is_refused(mine: Review, tmp_path: Path, out: str, form: Any, link: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        write_export(mine, tmp_path / out, form, link)
+
+
+def test_nothing_is_said_of_known_classes_that_cannot_be_compared(mine: Review, tmp_path: Path) -> None:
+    mine.assignments = replace(mine.assignments, nearest_known=[""] * 4, looks_known=np.zeros(4, dtype=bool))
+    write_export(mine, tmp_path / "it.json")
+    write_export(mine, tmp_path / "it.csv")
+    rows = json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))
+    assert [row["looks_known"] for row in rows] == [None] * 4
+    assert (tmp_path / "it.csv").read_text(encoding="utf-8").count(",,\n") == 4
+
+
+def test_what_is_now_of_a_known_class_no_longer_only_looks_like_it(mine: Review, tmp_path: Path) -> None:
+    mine.merge("ant", "novel-1")
+    write_export(mine, tmp_path / "it.json")
+    rows = json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))
+    assert [row["looks_known"] for row in rows] == [False, False, False, True]
+
+
 def test_images_that_are_gone(mine: Review, tmp_path: Path) -> None:
     (tmp_path / "pile" / "mon" / "a.png").unlink()
-    for form in ("folders", "coco"):
+    for out in ("out", "out.json"):
         with pytest.raises(DataError, match="1 of 4 images are none"):
-            write_export(mine, tmp_path / "out", form)
-    assert not (tmp_path / "out").exists()
+            write_export(mine, tmp_path / out, "coco" if "." in out else "folders")
+        assert not (tmp_path / out).exists()
+    (tmp_path / "pile" / "mon" / "a.png").write_text("no image")
+    with pytest.raises(DataError, match=r"a\.png is none any more"):
+        write_export(mine, tmp_path / "out.json", "coco")
     write_export(mine, tmp_path / "it.csv")
 
 
@@ -137,9 +180,12 @@ def test_a_failure_half_way_leaves_nothing(
 
 @pytest.mark.parametrize(
     ("name", "wanted"),
-    [("zebra", "zebra"), ("a/b\\c", "a_b_c"), ("..", "_"), ("dots. .", "dots"), ("ü", "ü")],
+    [
+        *(("zebra", "zebra"), ("a/b\\c", "a_b_c"), ("..", "_"), ("dots. .", "dots"), ("ü", "ü")),
+        *(("CON", "CON_"), ("com1", "com1_"), ("constant", "constant"), ("x" * 300, "x" * 100)),
+    ],
 )
-def test_names_that_every_file_system_takes(name: str, wanted: str) -> None:
+def test_names_that_the_usual_file_systems_take(name: str, wanted: str) -> None:
     assert safe(name) == wanted
 
 

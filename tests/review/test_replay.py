@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from newfound.review.edits import Edit, Merge, Part, Rename, Split, Undo, standing
-from newfound.review.replay import by_features, by_rows, first_part, names_after, replay
+from newfound.review.parts import parts_of
+from newfound.review.replay import by_features, by_rows, fit, names_after, replay, shares_after
 
 FOUND = np.array([2, 2, 3, 3, 3, 4])
 SPLIT = Split(3, [Part(3, "c", [2, 4], [1.0, 0.0]), Part(5, "c-2", [3], [0.0, 1.0])])
@@ -18,7 +19,6 @@ def test_merged_classes_become_the_one_that_stays() -> None:
 def test_images_go_to_the_part_that_they_were_put_in() -> None:
     assert replay([SPLIT], FOUND, by_rows).tolist() == [2, 2, 3, 5, 3, 4]
     assert replay([SPLIT, Merge(2, [5])], FOUND, by_rows).tolist() == [2, 2, 3, 2, 3, 4]
-    assert replay([SPLIT], FOUND, first_part).tolist() == FOUND.tolist()
 
 
 def test_new_images_go_to_the_part_whose_centre_is_nearest() -> None:
@@ -44,3 +44,63 @@ def test_names_follow() -> None:
 )
 def test_an_undo_takes_back_the_last_edit_that_stands(log: list[Edit], left: list[Edit]) -> None:
     assert standing(log) == left
+
+
+def test_new_images_go_where_k_means_would_put_them() -> None:
+    """The images that were split, as new ones: each comes back into its part."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(200, 8)) + random.integers(0, 2, (200, 1)) * np.array(
+        [3.0, 1, 0, 0, 0, 0, 0, 0]
+    )
+    rows = np.arange(200)
+    split = Split(3, parts_of(features, rows, [3, 5, 6], ["c", "c-2", "c-3"]))
+    wanted = replay([split], np.full(200, 3), by_rows)
+    assert replay([split], np.full(200, 3), by_features(features)).tolist() == wanted.tolist()
+    assert np.bincount(wanted)[[3, 5, 6]].tolist() == sorted(np.bincount(wanted)[[3, 5, 6]], reverse=True)
+
+
+def test_shares_follow_image_by_image() -> None:
+    """Against the definition: which class each found class has become, for each image."""
+    shares = np.random.default_rng(0).random((6, 5))
+    edits: list[Edit] = [
+        Merge(3, [2]),
+        Split(3, [Part(3, "c", [0, 2, 4], []), Part(5, "d", [1, 3], [])]),
+        Merge(5, [4]),
+        Merge(0, [1]),
+    ]
+    found = shares_after(edits, shares)
+    assert sorted(found) == [0, 3, 5]
+    for row in range(6):
+        apart = row in (1, 3)
+        both = shares[row, 2] + shares[row, 3]
+        assert found[0][row] == pytest.approx(shares[row, 0] + shares[row, 1])
+        assert found[3][row] == pytest.approx(0 if apart else both)
+        assert found[5][row] == pytest.approx(shares[row, 4] + (both if apart else 0))
+
+
+@pytest.mark.parametrize(
+    ("edit", "fits"),
+    [
+        (Rename([3], ["x"]), True),
+        (Rename([9], ["x"]), False),
+        (Rename([3], ["x", "y"]), False),
+        (Merge(0, [3]), True),
+        (Merge(9, [3]), False),
+        (Merge(3, [9]), False),
+        (Merge(3, [3]), False),
+        (SPLIT, True),
+        (Split(3, [Part(3, "c", [2, 3], []), Part(5, "d", [], [])]), False),
+        (Split(3, [Part(5, "c", [2, 3], []), Part(3, "d", [4], [])]), False),
+        (Split(3, [Part(3, "c", [2, 3], []), Part(4, "d", [4], [])]), False),
+        (Split(9, [Part(9, "c", [], [])]), False),
+    ],
+)
+def test_an_edit_must_be_of_what_is_there(edit: Edit, fits: bool) -> None:
+    names = {0: "ant", 2: "a", 3: "b", 4: "d"}
+    assert fit([edit], names, FOUND) == fits
+
+
+def test_an_edit_of_what_has_gone_does_not_fit() -> None:
+    names = {0: "ant", 2: "a", 3: "b", 4: "d"}
+    for edit in (Rename([3], ["x"]), Merge(0, [3]), SPLIT):
+        assert not fit([Merge(2, [3]), edit], names, FOUND)

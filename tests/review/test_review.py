@@ -86,9 +86,9 @@ def test_a_class_may_be_a_known_one_after_all(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["", " zebra", "ze\nbra", "zebra\t"])
+@pytest.mark.parametrize("name", ["", " zebra", "ze\nbra", "zebra\t", "a=b"])
 def test_names_that_are_none(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="one line of text with no space around it"):
+    with pytest.raises(UsageError, match="one line of text, without = and with no space around it"):
         review(tmp_path).rename({"novel-1": name})
 
 
@@ -132,14 +132,45 @@ def test_images_that_look_the_same_are_not_split(tmp_path: Path, monkeypatch: py
         review(tmp_path).split("novel-2")
 
 
-@pytest.mark.parametrize("edit", [Merge(9, [2]), Split(3, [Part(3, "a", [2], []), Part(5, "b", [3], [])])])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        Merge(9, [2]),
+        Rename([99], ["x"]),
+        Rename([2], ["x", "y"]),
+        Split(3, [Part(3, "a", [2], []), Part(5, "b", [3], [])]),
+    ],
+)
 def test_a_log_of_another_run_is_refused(tmp_path: Path, edit: Edit) -> None:
     write_edits(tmp_path / "edits.jsonl", [edit])
     with pytest.raises(RunError, match="must hold edits of the classes of this run"):
         review(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["nonsense", '{"edit": "paint"}', '{"edit": "rename"}', "[]", '{"id": 3}'])
+def test_two_who_edit_at_once(tmp_path: Path) -> None:
+    """The second is told, and nothing of the first is lost."""
+    mine, yours = review(tmp_path), review(tmp_path)
+    yours.rename({"novel-1": "zebra"})
+    with pytest.raises(UsageError, match="somebody has edited them since"):
+        mine.merge("novel-1", "novel-2")
+    assert sizes(review(tmp_path)) == {"zebra": 2, "novel-2": 4, "novel-3": 1}
+
+
+def test_a_rename_of_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="got none"):
+        review(tmp_path).rename({})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("nonsense", '{"edit": "paint"}', '{"edit": "rename"}', "[]", '{"id": 3}'),
+        '{"edit": "rename", "ids": [2], "names": [7]}',
+        '{"edit": "merge", "into": "x", "ids": [3]}',
+        '{"edit": "merge", "into": 2, "ids": 3}',
+        '{"edit": "split", "id": 2, "parts": [5]}',
+    ],
+)
 def test_a_log_that_is_not_ours_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "edits.jsonl").write_text(text)
     with pytest.raises(RunError, match="must hold the edits that newfound wrote"):

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     import typer
 
 
-TRAINING = ("discover", "pretrain", "estimate", "compare", "calibrate", "reproduce")
+TRAINING = ("discover", "pretrain", "estimate", "compare", "calibrate", "reproduce", "trust")
 GO_ON = (
     "; a run that reached a checkpoint goes on from there: repeat the call, with --resume where the command "
     "has it"

@@ -21,6 +21,7 @@ from newfound.experiment.reopen import pile_of
 from newfound.report.figures import figures
 from newfound.report.page import write_page
 from newfound.report.tables import demo_table
+from newfound.review.review import Review
 
 SOURCE = Source(benchmark="digits")
 METHODS = ("kmeans", "uno-v2", "iic")
@@ -56,7 +57,7 @@ def demo(
         f"written: {out}/results.json, {out}/assignments.csv, {len(drawn)} figures in {out}/figures"
     )
     mine = Folder(out)
-    write_page(mine, pile_of(mine), call=f"newfound demo --out {out} --seed {seed}")
+    write_page(Review.open(out), pile_of(mine), call=f"newfound demo --out {out} --seed {seed}")
     console.print(f"to look at what was found, open {mine.report}")
 
 
@@ -78,6 +79,11 @@ def _clear(out: Path) -> None:
     if not (out / PIXELS).is_file():
         raise UsageError(
             f"{out} must be empty or hold an earlier demo; it holds something else; choose another --out"
+        )
+    if Folder(out).edits.exists():
+        raise UsageError(
+            f"{out} must hold nothing that is yours; it holds your edits of an earlier demo's classes; "
+            "choose another --out, or move them away"
         )
     for name in FOLDERS:
         shutil.rmtree(out / name, ignore_errors=True)

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from newfound.cli.use import DataDir, RunFolder
-from newfound.experiment import Folder
 from newfound.experiment.reopen import pile_of
 from newfound.report.page import check_page, write_page
+from newfound.review.review import Review
 
 
 def report(
@@ -18,10 +18,8 @@ def report(
     data_dir: DataDir = None,
 ) -> None:
     """Make a page to open in a browser: each new class with its surest and least sure images, and a map."""
-    folder = Folder(run)
-    folder.read()
-    folder.read_results()
-    target = out or folder.report
+    review = Review.open(run)
+    target = out or review.folder.report
     check_page(target)
-    write_page(folder, pile_of(folder, data_dir), target)
+    write_page(review, pile_of(review.folder, data_dir), target)
     print(f"written: {target}")

@@ -68,8 +68,13 @@ def export(
     run: RunFolder,
     out: Annotated[Path, typer.Argument(help="A new file, or a new folder.")],
     *,
-    form: Annotated[Format, typer.Option("--format", help="What to write.")] = "csv",
-    link: Annotated[How, typer.Option(help="How images come into folders.")] = "copy",
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", help="What to write; else .csv, .json and .parquet tell, or folders."),
+    ] = None,
+    link: Annotated[
+        How | None, typer.Option(help="How images come into folders; else they are copied.")
+    ] = None,
 ) -> None:
     """Write the images with their classes: a table, COCO, or a folder for each class."""
     write_export(Review.open(run), out, form, link)
@@ -102,5 +107,5 @@ def _show(review: Review) -> None:
             str(each.id), name, f"{len(each.rows):,}", f"{each.confidence:.0%}" if len(each.rows) else ""
         )
     output().print(table)
-    if review.edits:
-        print(f"newfound report {review.folder.path} draws its page with them, newfound export writes them")
+    if review.edits and not review.folder.source().arrays:
+        print(f"newfound report {review.folder.path} draws its page with them")

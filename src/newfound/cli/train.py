@@ -25,6 +25,7 @@ from newfound.experiment.question import USUAL, Question, load_unnumbered, unnum
 from newfound.experiment.source import looking_for
 from newfound.report.page import write_page
 from newfound.report.tables import Row, results_table
+from newfound.review.review import Review
 
 AUTO = "auto"
 """What --num-novel is where it is to be estimated."""
@@ -194,7 +195,7 @@ def run_chain(
     results, pile = finish(run, trained)
     show_results(console, results, out)
     if not source.truth_is_known:
-        write_page(folder, pile)
+        write_page(Review.open(out), pile)
         console.print(f"to look at what was found, open {folder.report}")
 
 

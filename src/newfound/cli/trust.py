@@ -12,7 +12,7 @@ from newfound.cli.train import StopAfter
 from newfound.cli.use import DataDir, RunFolder
 from newfound.core.errors import RunError, UsageError
 from newfound.data.holdout import hold_out, usual_held_out
-from newfound.experiment import Folder
+from newfound.experiment import Folder, Source
 from newfound.experiment.check import check_run
 from newfound.experiment.trust import Trust
 
@@ -30,30 +30,40 @@ def trust(
     folder, console = Folder(run), output()
     folder.read()
     folder.read_results()
-    source, recipe = folder.source(), folder.recipe()
     limit = None if stop_after is None else duration(stop_after)
-    source = replace(source, data_dir=data_dir or source.data_dir, num_novel=None, estimated=None)
-    whole = source.before_hold_out()
-    number = _number(folder, held_out) or usual_held_out(whole.split.task.num_known)
-    dataset, source = hold_out(whole, number), replace(source, held_out=number)
+    source = _source(folder, data_dir, held_out)
+    images = replace(source, data_dir=data_dir or source.data_dir)
+    whole = images.before_hold_out()
+    number = usual_held_out(whole.split.task.num_known) if source.held_out is None else source.held_out
+    dataset, source, recipe = hold_out(whole, number), replace(source, held_out=number), folder.recipe()
     console.print(dataset.note)
+    if recipe.run.pretrained:
+        console.print("the network is trained anew: weights that were given may have seen the hidden classes")
+        recipe = replace(recipe, run=replace(recipe.run, pretrained=""))
     folder.trust.check(source, recipe, resume=True)
     check_run(recipe, dataset.split)
     (results,) = results_of_all(console, source, dataset, [Job("trust", folder.trust, recipe)], limit)
     if results is None:
         raise RunError("the run with hidden classes must finish; it did not; see above")
-    found = Trust.of(folder)
-    assert found is not None
-    console.print(str(found))
+    console.print(str(Trust.of(folder)))
     console.print(f"newfound report {run} shows it on its page")
 
 
-def _number(folder: Folder, asked: int | None) -> int | None:
-    """Of classes to hide: as asked, or as in a trial that has begun."""
-    begun = folder.trust.source().held_out if folder.trust.config.exists() else None
-    if asked is not None and begun not in (None, asked):
+def _source(folder: Folder, data_dir: str | None, held_out: int | None) -> Source:
+    """The images of the trial, of which a number of known classes is hidden; one that has begun goes on."""
+    source = folder.source()
+    if source.held_out is not None:
         raise UsageError(
-            f"--hold-out must be as in the trial that is there; got {asked}, and {folder.trust.path} "
-            f"hides {begun}; leave it out, or move that folder away"
+            f"trust must be asked of a run that looks for new classes; {folder.path} looks for known ones; "
+            "name the run that it belongs to"
         )
-    return asked if asked is not None else begun
+    if not folder.trust.config.exists():
+        where = data_dir or source.data_dir
+        return replace(source, data_dir=where, num_novel=None, estimated=None, held_out=held_out)
+    begun = folder.trust.source()
+    if held_out not in (None, begun.held_out):
+        raise UsageError(
+            f"--hold-out must be as in the trial that is there; got {held_out}, and {folder.trust.path} "
+            f"hides {begun.held_out}; leave it out, or move that folder away"
+        )
+    return begun

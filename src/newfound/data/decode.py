@@ -70,9 +70,9 @@ def decode_each(
     return [row for row, why in enumerate(failures) if not why], tuple(why for why in failures if why)
 
 
-def stored_sizes(paths: Sequence[str]) -> list[Size]:
-    """(height, width) of every file that has a readable header, before any rotation that EXIF asks for."""
-    return [size for size in _pool().map(_stored_size, paths) if size is not None]
+def stored_sizes(paths: Sequence[str]) -> list[Size | None]:
+    """(height, width) of each file before any rotation that EXIF asks for; None without a readable header."""
+    return list(_pool().map(_stored_size, paths))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -120,7 +120,7 @@ def _evenly(files: Sequence[File], number: int) -> list[File]:
 def _side(paths: Sequence[str], asked: int | None) -> tuple[int, str]:
     if asked is not None:
         return check_side(asked), "as asked"
-    sizes = stored_sizes(paths)
+    sizes = [size for size in stored_sizes(paths) if size is not None]
     if not sizes:
         raise none_readable(paths)
     return choose_side(sizes)

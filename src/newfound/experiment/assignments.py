@@ -16,6 +16,9 @@ from newfound.metrics.outliers import outliers
 
 COLUMNS = ("image", "class", "confidence", "is_outlier", "looks_known", "nearest_known")
 FLAGS = ("no", "yes")
+UNKNOWN = ""
+"""What is said of known classes that cannot be compared with novel ones."""
+MEANING = {"no": False, "yes": True, UNKNOWN: False}
 
 
 @dataclass(frozen=True)
@@ -30,21 +33,21 @@ class Assignments:
     is_outlier: NDArray[np.bool_]
     """Whether the image fits its class far worse than others do."""
     looks_known: NDArray[np.bool_]
-    """Whether a known class is more probable than every novel one."""
+    """Whether a known class is more probable than every novel one; never where they cannot be compared."""
     nearest_known: Sequence[str]
-    """The most probable known class; empty where known and novel classes cannot be compared."""
+    """The most probable known class, or `UNKNOWN`."""
 
     @classmethod
     def of(cls, pile: Pile) -> "Assignments":
-        novel, known, num_known = pile.novel, pile.joint[:, : pile.num_known], pile.num_known
+        novel, known, others = pile.novel, pile.joint[:, : pile.num_known], pile.joint[:, pile.num_known :]
         clusters = novel.argmax(1)
-        nearest = [pile.names[index] if pile.comparable else "" for index in known.argmax(1)]
+        nearest = [pile.names[index] if pile.comparable else UNKNOWN for index in known.argmax(1)]
         return cls(
             images=pile.images.names,
             clusters=clusters,
             confidence=novel.max(1),
             is_outlier=outliers(pile.scores[np.arange(len(clusters)), clusters], clusters),
-            looks_known=pile.comparable & (known.max(1) > pile.joint[:, num_known:].max(1)),
+            looks_known=pile.comparable & (known.max(1) > others.max(1)),
             nearest_known=nearest,
         )
 
@@ -55,7 +58,10 @@ class Assignments:
             [names[cluster] for cluster in self.clusters],
             [f"{share:.4f}" for share in self.confidence],
             [FLAGS[flag] for flag in self.is_outlier.tolist()],
-            [FLAGS[flag] for flag in self.looks_known.tolist()],
+            [
+                UNKNOWN if near == UNKNOWN else FLAGS[flag]
+                for flag, near in zip(self.looks_known.tolist(), self.nearest_known, strict=True)
+            ],
             self.nearest_known,
             strict=True,
         )
@@ -71,12 +77,13 @@ class Assignments:
             if reader.fieldnames is None:
                 raise ValueError("an empty file")
             columns = {name: [row[name] for row in rows] for name in COLUMNS}
+            index = {name: place for place, name in enumerate(names)}
             return cls(
                 images=columns["image"],
-                clusters=np.array([names.index(name) for name in columns["class"]], dtype=np.int64),
+                clusters=np.array([index[name] for name in columns["class"]], dtype=np.int64),
                 confidence=np.array(columns["confidence"], dtype=np.float32),
-                is_outlier=np.array([FLAGS.index(flag) for flag in columns["is_outlier"]], dtype=bool),
-                looks_known=np.array([FLAGS.index(flag) for flag in columns["looks_known"]], dtype=bool),
+                is_outlier=np.array([MEANING[flag] for flag in columns["is_outlier"]], dtype=bool),
+                looks_known=np.array([MEANING[flag] for flag in columns["looks_known"]], dtype=bool),
                 nearest_known=columns["nearest_known"],
             )
         except (OSError, ValueError, KeyError, csv.Error) as error:

@@ -1,6 +1,5 @@
 """How a run was started."""
 
-import json
 import shlex
 from dataclasses import asdict
 from typing import Any
@@ -35,8 +34,8 @@ def _estimate_settings(folder: Folder, source: Source) -> dict[str, Any]:
     """Those of the estimate that are not the usual ones, as far as its record is there."""
     usual = {PREFIX + key: value for key, value in asdict(estimate_config(source.name, {})).items()}
     asked = usual | {f"{PREFIX}algorithm": source.estimated}
-    if folder.estimate.exists():
-        asked |= json.loads(folder.estimate.read_text(encoding="utf-8"))["settings"]
+    if found := folder.read_estimate():
+        asked |= found["settings"]
     return {key: asked[key] for key in usual if asked[key] != usual[key]}
 
 

@@ -1,6 +1,5 @@
 """What a trained run leaves behind: results.json and assignments.csv."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,11 +19,17 @@ from newfound.metrics.report import warnings_for
 
 
 def finish(run: Run, method: Method) -> tuple[dict[str, Any], Pile]:
-    """Look at the pile, evaluate where truth is known, write results.json and assignments.csv."""
+    """Look at the pile, evaluate where truth is known, write results.json and assignments.csv.
+
+    Returns the results and the pile. A review is of the assignments it began with, so those are kept.
+    """
     pile = Pile.of(method, run.viewer(method), run.dataset, run.best_head)
     known, novel = pile.names[: pile.num_known], pile.names[pile.num_known :]
-    assigned = Assignments.of(pile)
-    assigned.write(run.folder.assignments, novel)
+    if run.folder.edits.exists():
+        assigned = Assignments.read(run.folder.assignments, novel)
+    else:
+        assigned = Assignments.of(pile)
+        assigned.write(run.folder.assignments, novel)
     sizes = np.bincount(assigned.clusters, minlength=len(novel)).tolist()
     results = describe(run) | {
         "classes": {"known": list(known), "novel": list(novel)},
@@ -66,9 +71,8 @@ def _estimated(folder: Folder) -> dict[str, Any]:
     if source.estimated is None:
         return {}
     found: dict[str, Any] = {"num_novel": source.num_novel, "algorithm": source.estimated}
-    if folder.estimate.exists():
-        record = json.loads(folder.estimate.read_text(encoding="utf-8"))
-        found |= {"low": record["low"], "high": record["high"]}
+    if estimate := folder.read_estimate():
+        found |= {"low": estimate["low"], "high": estimate["high"]}
     return {"estimate": found}
 
 

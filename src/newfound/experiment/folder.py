@@ -1,6 +1,7 @@
 """A run's folder: its names, what it was asked for, and that no other run is overwritten."""
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,12 +62,12 @@ class Folder:
         """All that a run writes, its config first."""
         return (
             *(self.config, self.checkpoint, self.metrics),
-            *(self.results, self.assignments, self.report, self.edits),
+            *(self.results, self.assignments, self.report),
         )
 
     def check(self, source: Source, recipe: Recipe, resume: bool) -> None:
         """Refuse a folder that holds a run, unless it is the one to be resumed."""
-        self._check_apart(source)
+        check_apart(self.path, source)
         if not self.config.exists():
             self._check_free()
             return
@@ -84,28 +85,18 @@ class Folder:
 
     def _check_free(self) -> None:
         """Refuse a folder with files of a run that nobody can vouch for."""
-        found = [path.name for path in self.files if path.exists()]
+        found = [path.name for path in (*self.files, self.edits) if path.exists()]
         if found:
             raise UsageError(
                 f"{self.path} must be a new folder; it holds {', '.join(found)} of some other run; "
                 "choose another --out"
             )
 
-    def _check_apart(self, source: Source) -> None:
-        """Refuse a folder among the images: what a run writes would become some of them."""
-        here = self.path.resolve()
-        for images in (source.labelled, source.unlabelled):
-            if images and Path(images).is_dir() and here.is_relative_to(Path(images).resolve()):
-                raise UsageError(
-                    f"a run must lie outside of its images; got {self.path} inside of {images}; "
-                    "choose another --out"
-                )
-
     def open(self, source: Source, recipe: Recipe, resume: bool) -> None:
         """Create the folder for a new run, or check that it holds the one to be resumed."""
         self.check(source, recipe, resume)
         for left_over in self.path.glob(".*.tmp"):
-            left_over.unlink()
+            shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink()
         if self.config.exists():
             return
         try:
@@ -140,8 +131,9 @@ class Folder:
         """What the run found."""
         try:
             found: dict[str, Any] = json.loads(self.results.read_text(encoding="utf-8"))
-            if not {"method", "timing", "warnings", "classes"} <= found.keys():
-                raise ValueError("something else")
+            missing = {"method", "timing", "warnings", "classes", "cluster_sizes"} - found.keys()
+            if missing:
+                raise ValueError(f"no {min(missing)}, perhaps since an older version wrote it")
             return found
         except FileNotFoundError:
             raise UsageError(
@@ -167,6 +159,21 @@ class Folder:
                 "take another copy of the run"
             ) from None
 
+    def read_estimate(self) -> dict[str, Any] | None:
+        """The estimate of the number of novel classes, where the run began with one."""
+        try:
+            found: dict[str, Any] = json.loads(self.estimate.read_text(encoding="utf-8"))
+            if not {"settings", "low", "high"} <= found.keys():
+                raise ValueError("something else")
+            return found
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, AttributeError) as error:
+            raise RunError(
+                f"{self.estimate} must be the JSON that newfound wrote; got: {error}; move its folder away "
+                "and repeat the call that made it, with --resume"
+            ) from None
+
     def recipe(self) -> Recipe:
         """The run's settings, every one of them."""
         config = self.read()
@@ -184,6 +191,17 @@ class Folder:
             f"{self.config} must be the JSON that this version of newfound wrote; got: {error!r}; "
             "choose another folder"
         )
+
+
+def check_apart(path: Path, source: Source) -> None:
+    """Refuse a place among the images: what is written there would become some of them."""
+    here = path.resolve()
+    for images in (source.labelled, source.unlabelled):
+        if images and Path(images).is_dir() and here.is_relative_to(Path(images).resolve()):
+            raise UsageError(
+                f"what is written must lie outside of the images; got {path} inside of {images}; "
+                "choose another place"
+            )
 
 
 def _asked(source: Source, recipe: Recipe) -> dict[str, Any]:

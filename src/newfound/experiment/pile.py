@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -45,12 +46,12 @@ class Pile:
         logits, novel = scores[:, : len(names)], scores[:, len(names) :]
         return cls(images, _numpy(novel), _numpy(logits), names, len(known), method.joint)
 
-    @property
+    @cached_property
     def novel(self) -> Floats:
         """(n, C_u) probabilities among the novel classes."""
         return _softmax(self.scores)
 
-    @property
+    @cached_property
     def joint(self) -> Floats:
         """(n, C) probabilities among all classes."""
         return _softmax(self.logits)

@@ -111,16 +111,16 @@ class Prediction:
     """What a run says of new images."""
 
     images: Sequence[str]
-    classes: NDArray[np.integer]
-    """(n,) among all classes, the known ones first."""
-    confidence: NDArray[np.floating]
-    features: NDArray[np.float32]
+    shares: NDArray[np.floating]
+    """(n, C) probabilities among all classes, the known ones first."""
+    features: NDArray[np.floating] | None
+    """(n, D) where they were asked for."""
     left_out: Sequence[str]
     """Files, each with the reason."""
 
 
-def predict(folder: Folder, images: Path, strict: bool, say: Say) -> Prediction:
-    """The most probable class, known or novel, of each new image."""
+def predict(folder: Folder, images: Path, strict: bool, with_features: bool, say: Say) -> Prediction:
+    """Ask a run about new images."""
     method, viewer, checkpoint = load_method(folder)
     if not method.joint:
         say(
@@ -128,11 +128,7 @@ def predict(folder: Folder, images: Path, strict: bool, say: Say) -> Prediction:
             "is, is a guess"
         )
     pile, skipped = load_pile(images, viewer.look.stored, strict)
-    head = best_head(checkpoint.state["lines"])
-
-    def look(view: Tensor) -> Tensor:
-        shares, classes = method.scores(view)[head].softmax(-1).max(-1)
-        return torch.cat([classes[:, None], shares[:, None], method.encoder(view)], dim=1)
-
-    seen = viewer.over(pile.to(viewer.device), look).cpu().numpy()
-    return Prediction(pile.names, seen[:, 0].astype(np.int64), seen[:, 1], seen[:, 2:], skipped)
+    pile = pile.to(viewer.device)
+    scores = viewer.over(pile, method.scores, axis=1)[best_head(checkpoint.state["lines"])]
+    features = viewer.over(pile, method.encoder).cpu().numpy() if with_features else None
+    return Prediction(pile.names, scores.softmax(-1).cpu().numpy(), features, skipped)

@@ -57,11 +57,7 @@ class Source:
 
     def load(self) -> Dataset:
         """Read the images."""
-        if self.arrays:
-            raise UsageError(
-                "this needs the images of the run, which were given in Python; they are in no file; "
-                "use newfound predict for new ones"
-            )
+        self._check_loadable()
         if self.held_out is not None:
             return hold_out(self.before_hold_out(), self.held_out)
         if self.benchmark:
@@ -88,6 +84,7 @@ class Source:
 
     def before_hold_out(self) -> Dataset:
         """The images that known classes are held out of; own images need no number of novel classes here."""
+        self._check_loadable()
         if not (self.benchmark or (self.labelled and self.unlabelled)):
             raise UsageError(
                 "holding classes out needs images: --data NAME, or --labelled and --unlabelled together; "
@@ -95,6 +92,13 @@ class Source:
             )
         # Own images must come with a number; it is dropped with the pile that it is about.
         return replace(self, held_out=None, num_novel=None if self.benchmark else 1).load()
+
+    def _check_loadable(self) -> None:
+        if self.arrays:
+            raise UsageError(
+                "this needs the images of the run, which were given in Python; they are in no file; "
+                "use newfound predict for new ones"
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """Only what was given."""

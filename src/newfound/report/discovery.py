@@ -52,7 +52,7 @@ class Discovery:
     least_sure: Ints
     """At most `QUEUE` images."""
     looks_known: Ints
-    """Images in a novel class though a known one is more probable than every novel one, clearest first."""
+    """Images of novel classes that the model takes for known ones, the clearest first."""
 
 
 def discovery(shown: Shown) -> Discovery:
@@ -62,12 +62,11 @@ def discovery(shown: Shown) -> Discovery:
         shown.joint[:, shown.num_known :].max(1, initial=0),
     )
     like_known = np.argsort(novel - known, kind="stable")
-    clear = (known > novel) & (shown.assigned >= shown.num_known)
     ordered = np.argsort(shown.confidence, kind="stable")
     return Discovery(
         [_class(shown, index, ordered) for index in range(shown.num_known, len(shown.names))],
         ordered[:QUEUE],
-        like_known[clear[like_known]],
+        like_known[shown.looks_known[like_known]],
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newfound.core.errors import UsageError
+from newfound.data.holdout import FEWEST
 from newfound.engine.files import check_writable, write_text
-from newfound.experiment import Folder
 from newfound.experiment.call import call_of
 from newfound.experiment.pile import Pile
 from newfound.experiment.trust import Trust
@@ -48,10 +48,10 @@ def check_page(path: Path) -> None:
     check_writable(path)
 
 
-def write_page(folder: Folder, pile: Pile, out: Path | None = None, call: str | None = None) -> None:
+def write_page(review: Review, pile: Pile, out: Path | None = None, call: str | None = None) -> None:
     """Draw the page of a finished run, in its folder or in `out`; `call` made it, if not discover."""
-    review, results = Review.open(folder.path), folder.read_results()
-    text = page(pile, review, results, Trust.of(folder), call or call_of(folder))
+    folder = review.folder
+    text = page(pile, review, folder.read_results(), Trust.of(folder), call or call_of(folder))
     write_text(out or folder.report, text)
 
 
@@ -71,6 +71,7 @@ def page(
         filled=sum(each.size > 0 for each in found.classes),
         shown=shown,
         comparable=pile.comparable,
+        can_be_tried=pile.num_known >= 2 * FEWEST and not review.folder.source().arrays,
         edits=len(review.edits),
         results=results,
         trust=trust,

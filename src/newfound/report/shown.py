@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from newfound.core.errors import RunError
 from newfound.experiment.pile import Pile
-from newfound.review.replay import first_part, replay
+from newfound.review.replay import shares_after
 from newfound.review.review import Review
 
 Floats = NDArray[np.floating]
@@ -30,39 +31,32 @@ class Shown:
     """(n,) class of each image."""
     confidence: Floats
     """(n,) of the model in what it found."""
+    looks_known: NDArray[np.bool_]
+    """(n,) whether the model takes an image of a novel class for a known one."""
 
     @classmethod
     def of(cls, pile: Pile, review: Review) -> "Shown":
-        known, named = review.num_known, review.names
-        ids = list(named)
-        place = {key: index for index, key in enumerate(ids)}
-        assigned = np.array([place[key] for key in review.ids.tolist()], dtype=np.int64)
-        home = replay(review.edits, np.arange(len(review.found)), first_part)
-        home = np.array([place[key] for key in home.tolist()], dtype=np.int64)
-        chosen = review.assignments.clusters + known
-        novel = np.concatenate([np.zeros_like(pile.joint[:, :known]), pile.novel], axis=1)
+        _check_same(pile, review)
+        known, names = review.num_known, review.names
+        place = {key: index for index, key in enumerate(names)}
+        none = np.zeros((len(pile.novel), known), dtype=pile.novel.dtype)
+        novel = shares_after(review.edits, np.concatenate([none, pile.novel], axis=1))
+        joint = shares_after(review.edits, pile.joint)
         return cls(
-            names=list(named.values()),
-            ids=ids,
+            names=list(names.values()),
+            ids=list(names),
             num_known=known,
-            novel=regrouped(novel, len(ids), home, chosen, assigned)[:, known:],
-            joint=regrouped(pile.joint, len(ids), home, chosen, assigned),
-            assigned=assigned,
-            confidence=review.assignments.confidence,
+            novel=np.stack([novel[key] for key in names], axis=1)[:, known:],
+            joint=np.stack([joint[key] for key in names], axis=1),
+            assigned=np.array([place[key] for key in review.ids.tolist()], dtype=np.int64),
+            confidence=pile.novel[np.arange(len(pile.novel)), review.assignments.clusters],
+            looks_known=review.looks_known,
         )
 
 
-def regrouped(shares: Floats, number: int, home: Ints, chosen: Ints, assigned: Ints) -> Floats:
-    """Probabilities of classes as found (n, C_found) → of those that are left (n, C).
-
-    `home` (C_found,) is where each class has gone as a whole; an image that was split off takes the share of
-    the class `chosen` for it along, to the one it is `assigned` to.
-    """
-    out = np.zeros((len(shares), number), dtype=shares.dtype)
-    for found, left in enumerate(home):
-        out[:, left] += shares[:, found]
-    moved = np.flatnonzero(home[chosen] != assigned)
-    share = shares[moved, chosen[moved]]
-    out[moved, home[chosen[moved]]] -= share
-    out[moved, assigned[moved]] += share
-    return out
+def _check_same(pile: Pile, review: Review) -> None:
+    if list(review.assignments.images) != list(pile.images.names):
+        raise RunError(
+            f"{review.folder.assignments} must list the images as the run wrote them; got others, or another "
+            "order; bring it back"
+        )

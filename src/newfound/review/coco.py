@@ -3,27 +3,35 @@
 import json
 from pathlib import Path
 
-from PIL import Image
-
+from newfound.core.errors import DataError
+from newfound.data.decode import stored_sizes
 from newfound.engine.files import write_text
-from newfound.review.files import existing
+from newfound.review.files import files_of_pile
 from newfound.review.review import Review
+
+FIRST = 1
+"""Of COCO's ids, since some of its tools take 0 for nothing."""
 
 
 def write_coco(review: Review, path: Path) -> None:
-    """Images, categories (all classes; ids as in the review) and annotations."""
+    """Images at the size they are stored with, all classes as categories, and annotations."""
+    files = files_of_pile(review)
+    sizes = stored_sizes(list(map(str, files)))
     images, annotations = [], []
     confidence = review.assignments.confidence.tolist()
-    for row, (file, key) in enumerate(zip(existing(review), review.ids.tolist(), strict=True)):
-        with Image.open(file) as image:
-            width, height = image.size
-        images.append({"id": row, "file_name": str(file), "width": width, "height": height})
+    for row, (file, size, key) in enumerate(zip(files, sizes, review.ids.tolist(), strict=True)):
+        if size is None:
+            raise DataError(
+                f"every file of the pile must be an image; {file} is none any more; bring it back"
+            )
+        height, width = size
+        images.append({"id": row + FIRST, "file_name": str(file), "width": width, "height": height})
         box = {"bbox": [0, 0, width, height], "area": width * height, "iscrowd": 0}
-        score = {"score": round(confidence[row], 4)}
-        annotations.append({"id": row, "image_id": row, "category_id": key, **box, **score})
+        names = {"id": row + FIRST, "image_id": row + FIRST, "category_id": key + FIRST}
+        annotations.append({**names, **box, "score": round(confidence[row], 4)})
     kinds = ("novel", "known")
     categories = [
-        {"id": key, "name": name, "supercategory": kinds[key < review.num_known]}
+        {"id": key + FIRST, "name": name, "supercategory": kinds[key < review.num_known]}
         for key, name in review.names.items()
     ]
     whole = {"images": images, "annotations": annotations, "categories": categories}

@@ -8,7 +8,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from newfound.core.errors import RunError
 from newfound.engine.files import write_text
@@ -39,7 +40,7 @@ class Part:
     rows: list[int]
     """Images of the pile."""
     centre: list[float]
-    """The mean of their features at unit length, by which new images are told apart."""
+    """The mean of their features, each at unit length, by which new images are told apart."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,12 @@ def read_edits(path: Path) -> list[Edit]:
     if not path.exists():
         return []
     try:
-        return [_edit(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [_edit(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        why = "something else" if isinstance(error, ValidationError) else repr(error)
         raise RunError(
-            f"{path} must hold the edits that newfound wrote; got: {error!r}; move it away to begin again "
-            "with the classes as they were found"
+            f"{path} must hold the edits that newfound wrote; got: {why}; move it away to begin again with "
+            "the classes as they were found"
         ) from None
 
 
@@ -90,8 +92,7 @@ def write_edits(path: Path, edits: Sequence[Edit]) -> None:
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-def _edit(fields: dict[str, Any]) -> Edit:
-    kind = KINDS[fields.pop("edit")]
-    if kind is Split:
-        fields["parts"] = [Part(**part) for part in fields["parts"]]
-    return kind(**fields)
+def _edit(line: str) -> Edit:
+    fields = json.loads(line)
+    edit: Edit = TypeAdapter(KINDS[fields.pop("edit")]).validate_python(fields)
+    return edit

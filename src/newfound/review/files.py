@@ -3,12 +3,12 @@
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
-from newfound.core.errors import DataError, RunError
+from newfound.core.errors import DataError
+from newfound.engine.files import atomic_folder
 from newfound.review.review import Review
 
 How = Literal["copy", "hardlink", "symlink"]
@@ -17,9 +17,11 @@ PLACE: dict[How, Callable[[Path, Path], object]] = {
     "hardlink": os.link,
     "symlink": lambda file, place: place.symlink_to(file),
 }
+LONGEST = 100
+"""Characters of a folder's name."""
 
 
-def existing(review: Review) -> list[Path]:
+def files_of_pile(review: Review) -> list[Path]:
     """The files of the pile, all of which must still be there."""
     files = [Path(name) for name in review.assignments.images]
     missing = [file for file in files if not file.is_file()]
@@ -33,9 +35,9 @@ def existing(review: Review) -> list[Path]:
 
 def write_folders(review: Review, out: Path, how: How) -> None:
     """A folder for each class, with its images in it; no name is used twice."""
-    files, names, ids = existing(review), review.names, review.ids.tolist()
+    files, names, ids = files_of_pile(review), review.names, review.ids.tolist()
     folders = dict(zip(names, distinct(safe(name) for name in names.values()), strict=True))
-    places = distinct(f"{folders[key]}/{safe(file.name)}" for key, file in zip(ids, files, strict=True))
+    places = distinct(f"{folders[key]}/{file.name}" for key, file in zip(ids, files, strict=True))
     with atomic_folder(out) as whole:
         for key in dict.fromkeys(ids):
             (whole / folders[key]).mkdir()
@@ -43,27 +45,11 @@ def write_folders(review: Review, out: Path, how: How) -> None:
             PLACE[how](file.resolve(), whole / place)
 
 
-@contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; rename it when the block succeeds, remove it when it fails."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        temporary.rename(path)
-    except OSError as error:
-        raise RunError(
-            f"{path} must be a folder that can be filled; got: {error.strerror or error}; free some "
-            "space, choose another place, or another --link"
-        ) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
 def safe(name: str) -> str:
-    """What every file system takes as the name of a folder or a file."""
-    text = re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name).rstrip(". ")
-    return text or "_"
+    """What the usual file systems take as the name of a folder."""
+    text = re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name)[:LONGEST].rstrip(". ")
+    reserved = re.fullmatch(r"(?i)con|prn|aux|nul|(com|lpt)\d", text)
+    return f"{text}_" if reserved or not text else text
 
 
 def distinct(names: Iterable[str]) -> list[str]:

@@ -1,10 +1,12 @@
 """A class cut into parts."""
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from newfound.core.errors import UsageError
 from newfound.review.edits import Part
@@ -16,12 +18,14 @@ def parts_of(
 ) -> list[Part]:
     """Features (n, D) of the images in `rows` → parts by k-means on directions, the largest first."""
     directions = unit(features)
-    if len(np.unique(directions, axis=0)) < len(ids):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clusters = KMeans(len(ids), n_init=10, random_state=0).fit_predict(directions)
+    if len(np.unique(clusters)) < len(ids):
         raise UsageError(
             f"{names[0]!r} must hold {len(ids)} images that differ to be split into as many parts; "
             "its images look the same to the model; leave it whole"
         )
-    clusters = KMeans(len(ids), n_init=10, random_state=0).fit_predict(directions)
     order = np.argsort(-np.bincount(clusters, minlength=len(ids)), kind="stable")
     return [
         Part(

@@ -7,7 +7,8 @@ import numpy as np
 
 from newfound.core.records import Say
 from newfound.experiment.assignments import write_csv
-from newfound.experiment.reopen import predict as ask
+from newfound.experiment.reopen import predict as predict_found
+from newfound.review.edits import Split
 from newfound.review.replay import by_features, replay
 from newfound.review.review import Review
 
@@ -19,9 +20,12 @@ def predict(
 
     Returns how many images each class has, and the files left out.
     """
-    found = ask(review.folder, images, strict, say)
-    ids, names = replay(review.edits, found.classes, by_features(found.features)), review.names
-    confidence = [f"{share:.4f}" for share in found.confidence]
+    edits, names = review.edits, review.names
+    is_split = any(isinstance(edit, Split) for edit in edits)
+    found = predict_found(review.folder, images, strict, is_split, say)
+    features = np.empty((0, 0)) if found.features is None else found.features
+    ids = replay(edits, found.shares.argmax(1), by_features(features))
+    confidence = [f"{share:.4f}" for share in found.shares.max(1)]
     rows = zip(found.images, [names[key] for key in ids.tolist()], confidence, strict=True)
     write_csv(out, ("image", "class", "confidence"), rows)
     return {name: int(np.sum(ids == key)) for key, name in names.items()}, found.left_out

@@ -14,7 +14,7 @@ from newfound.experiment.folder import Folder
 from newfound.experiment.reopen import pile_features
 from newfound.review.edits import Edit, Merge, Rename, Split, Undo, read_edits, standing, write_edits
 from newfound.review.parts import parts_of
-from newfound.review.replay import by_rows, names_after, replay
+from newfound.review.replay import by_rows, fit, names_after, replay
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,15 @@ class Review:
         """Of a finished run, from its folder."""
         folder = Folder(Path(run))
         folder.read()
-        classes = folder.read_results()["classes"]
-        known, novel = classes["known"], classes["novel"]
-        return cls(folder, known, novel, Assignments.read(folder.assignments, novel))
+        results = folder.read_results()
+        known, novel = results["classes"]["known"], results["classes"]["novel"]
+        assignments = Assignments.read(folder.assignments, novel)
+        if np.bincount(assignments.clusters, minlength=len(novel)).tolist() != results["cluster_sizes"]:
+            raise RunError(
+                f"{folder.assignments} must be as the run wrote it; got another number of images in its "
+                "classes; bring it back"
+            )
+        return cls(folder, known, novel, assignments)
 
     @property
     def edits(self) -> list[Edit]:
@@ -66,6 +72,11 @@ class Review:
     def ids(self) -> NDArray[np.integer]:
         """(n,) class of each image of the pile."""
         return replay(self.edits, self.assignments.clusters + self.num_known, by_rows)
+
+    @property
+    def looks_known(self) -> NDArray[np.bool_]:
+        """(n,) whether the model takes an image of a novel class for a known one."""
+        return self.assignments.looks_known & (self.ids >= self.num_known)
 
     @property
     def classes(self) -> list[Reviewed]:
@@ -86,6 +97,8 @@ class Review:
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Give novel classes other names: old → new."""
+        if not names:
+            raise UsageError("a rename needs a class and its new name; got none; name one")
         ids = [self._novel(name) for name in names]
         left = [name for key, name in self.names.items() if key not in ids]
         for new in names.values():
@@ -137,17 +150,18 @@ class Review:
         return last
 
     def _check_log(self) -> None:
-        try:
-            fits = set(self.ids.tolist()) <= self.names.keys()
-        except KeyError:
-            fits = False
-        if not fits:
+        if not fit(self.edits, self.found, self.assignments.clusters + self.num_known):
             raise RunError(
                 f"{self.folder.edits} must hold edits of the classes of this run; got those of others; "
                 "move it away to begin again with the classes as they were found"
             )
 
     def _add(self, edit: Edit) -> None:
+        if read_edits(self.folder.edits) != self.log:
+            raise UsageError(
+                f"the classes of {self.folder.path} must be as they were when they were opened; somebody has "
+                "edited them since; look at them again, then repeat the edit"
+            )
         write_edits(self.folder.edits, [*self.log, edit])
         self.log.append(edit)
 
@@ -167,12 +181,13 @@ class Review:
         return key
 
     def _free_names(self, name: str, number: int) -> Sequence[str]:
-        numbered = (f"{name}-{number}" for number in count(2))
+        numbered = (f"{name}-{each}" for each in count(2))
         return list(islice((each for each in numbered if each not in self.names.values()), number))
 
 
 def _check_name(name: str) -> None:
-    if not name or name != name.strip() or not name.isprintable():
+    if not name or name != name.strip() or not name.isprintable() or "=" in name:
         raise UsageError(
-            f"a name must be one line of text with no space around it; got {name!r}; choose another"
+            f"a name must be one line of text, without = and with no space around it; got {name!r}; "
+            "choose another"
         )

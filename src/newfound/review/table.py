@@ -7,7 +7,7 @@ from typing import Any
 
 from newfound.core.errors import UsageError
 from newfound.engine.files import atomic, write_text
-from newfound.experiment.assignments import FLAGS, write_csv
+from newfound.experiment.assignments import FLAGS, UNKNOWN, write_csv
 from newfound.review.review import Review
 
 Columns = Mapping[str, list[Any]]
@@ -16,13 +16,17 @@ Columns = Mapping[str, list[Any]]
 def table(review: Review) -> dict[str, list[Any]]:
     """Column → a value for each image of the pile, in its order."""
     given, ids, names = review.assignments, review.ids.tolist(), review.names
+    looks = [
+        None if near == UNKNOWN else flag
+        for flag, near in zip(review.looks_known.tolist(), given.nearest_known, strict=True)
+    ]
     return {
         "image": list(given.images),
         "class_id": ids,
         "class": [names[key] for key in ids],
         "confidence": [round(float(share), 4) for share in given.confidence],
         "is_outlier": given.is_outlier.tolist(),
-        "looks_known": given.looks_known.tolist(),
+        "looks_known": looks,
         "nearest_known": list(given.nearest_known),
     }
 
