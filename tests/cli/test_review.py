@@ -52,7 +52,7 @@ def test_the_page_and_predictions_follow(mine: Path, images: OwnImages) -> None:
     works("report", mine)
     page = (mine / "report.html").read_text(encoding="utf-8")
     assert "Shown after 2 edits by hand" in page
-    assert re.findall(r"<h3>.*</span>(.*)</h3>", page) == ["striped &lt;b&gt;"]
+    assert re.findall(r"<h3>.*</span>(.*)\n", page) == ["striped &lt;b&gt;"]
     works("predict", mine, images.pile)
     became = {"novel-1": "crabs", "novel-2": "striped <b>"}
     assert [row["class"] for row in rows(mine / "predictions.csv")] == [

@@ -4,6 +4,8 @@ import base64
 import io
 import json
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,20 @@ def test_names_and_files_are_text_and_never_markup(page: str) -> None:
     assert "pile/<b>" not in page
     assert "&lt;i&gt;bee&lt;/i&gt;" in page
     assert "one &lt;is&gt; odd" in page
+
+
+def test_every_class_can_be_named(page: str) -> None:
+    assert re.findall(r'<input data-class="([^"]*)"', page) == ["novel-1", "novel-2"]
+    assert "function commands(run, known, typed)" in page
+    assert re.findall(r'<option value="([^"]*)">', page) == ["ant", "&lt;i&gt;bee&lt;/i&gt;"]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node, which reads JavaScript, is not installed")
+def test_the_script_can_be_read(page: str, tmp_path: Path) -> None:
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    (tmp_path / "page.js").write_text(script, encoding="utf-8")
+    done = subprocess.run(["node", "--check", str(tmp_path / "page.js")], capture_output=True, text=True)
+    assert done.stderr == ""
 
 
 def test_every_image_is_on_the_map(page: str) -> None:

@@ -71,6 +71,7 @@ def page(
         filled=sum(each.size > 0 for each in found.classes),
         shown=shown,
         comparable=pile.comparable,
+        run=str(review.folder.path),
         can_be_tried=pile.num_known >= 2 * FEWEST and not review.folder.source().arrays,
         edits=len(review.edits),
         results=results,
