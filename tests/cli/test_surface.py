@@ -42,6 +42,7 @@ SURFACE = {
     "rename": {"run", "names"},
     "merge": {"run", "into", "others"},
     "split": {"run", "name", "--into"},
+    "move": {"run", "into", "images"},
     "undo": {"run"},
     "export": {"run", "out", "--format", "--link"},
 }

@@ -52,6 +52,20 @@ def test_images_that_were_given_in_python(run: Finished) -> None:
     refused(2, ("trust", mine), "given in Python")
 
 
+def test_images_that_have_changed(run: Finished) -> None:
+    mine = Path(shutil.copytree(run.path, "run"))
+    config = json.loads((mine / "config.json").read_text())
+    config["data"]["subset"] = 11
+    (mine / "config.json").write_text(json.dumps(config))
+    refused(2, ("trust", mine), "those that the run began with", "begin a new run")
+
+
+def test_what_is_no_trial(run: Finished) -> None:
+    mine = Path(shutil.copytree(run.path, "run"))
+    shutil.copytree(run.path, mine / "trust")
+    refused(1, ("report", mine), "must hold what newfound trust wrote", "move it away")
+
+
 def test_a_trial_keeps_its_number(run: Finished) -> None:
     mine = Path(shutil.copytree(run.path, "run"))
     works("trust", mine, "--hold-out", "3")

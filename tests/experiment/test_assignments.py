@@ -11,7 +11,7 @@ from newfound.data.images import ResidentImages
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.pile import Pile
 
-IMAGES = ["a, b.png", 'say "x".png', "ünïcode.png"]
+IMAGES = ["a, b.png", 'say "x".png', "ünïcode\r.png"]
 NOVEL = ["novel-1", "novel-2"]
 
 
@@ -26,11 +26,11 @@ def pile(comparable: bool = True) -> Pile:
 
 def test_a_line_for_each_image(tmp_path: Path) -> None:
     Assignments.of(pile()).write(tmp_path / "it.csv", NOVEL)
-    assert (tmp_path / "it.csv").read_text(encoding="utf-8") == (
+    assert (tmp_path / "it.csv").read_bytes().decode() == (
         "image,class,confidence,is_outlier,looks_known,nearest_known\n"
         '"a, b.png",novel-1,0.9999,no,no,ant\n'
         '"say ""x"".png",novel-2,0.9999,no,no,ant\n'
-        "ünïcode.png,novel-1,0.5000,no,yes,bee\n"
+        '"ünïcode\r.png","novel-1","0.5000","no","yes","bee"\n'
     )
 
 

@@ -29,8 +29,9 @@ def pile() -> Pile:
 
 
 def shown(pile: Pile, folder: Path, edits: list[Edit]) -> Shown:
-    write_edits(folder / "edits.jsonl", edits)
-    return Shown.of(pile, Review(Folder(folder), pile.names[:2], pile.names[2:], Assignments.of(pile)))
+    given = Assignments.of(pile)
+    write_edits(folder / "edits.jsonl", given.digest(), edits)
+    return Shown.of(pile, Review(Folder(folder), pile.names[:2], pile.names[2:], given))
 
 
 def test_without_edits_it_is_what_the_model_says(pile: Pile, tmp_path: Path) -> None:
@@ -53,6 +54,8 @@ def test_a_merged_class_has_the_shares_of_both(pile: Pile, tmp_path: Path) -> No
     classes = discovery(found).classes
     assert [each.name for each in classes] == ["b", "zebra"]
     assert sum(each.size for each in classes) == COUNT - (pile.novel.argmax(1) == 3).sum()
+    (known,) = discovery(found).known
+    assert (known.name, known.size) == ("bee", (pile.novel.argmax(1) == 3).sum())
 
 
 def test_an_image_takes_its_share_to_the_part_that_it_is_in(pile: Pile, tmp_path: Path) -> None:

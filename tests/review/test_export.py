@@ -154,7 +154,7 @@ def test_what_is_now_of_a_known_class_no_longer_only_looks_like_it(mine: Review,
 def test_images_that_are_gone(mine: Review, tmp_path: Path) -> None:
     (tmp_path / "pile" / "mon" / "a.png").unlink()
     for out in ("out", "out.json"):
-        with pytest.raises(DataError, match="1 of 4 images are none"):
+        with pytest.raises(DataError, match="1 of 4 images are no files there"):
             write_export(mine, tmp_path / out, "coco" if "." in out else "folders")
         assert not (tmp_path / out).exists()
     (tmp_path / "pile" / "mon" / "a.png").write_text("no image")
@@ -187,6 +187,16 @@ def test_a_failure_half_way_leaves_nothing(
 )
 def test_names_that_the_usual_file_systems_take(name: str, wanted: str) -> None:
     assert safe(name) == wanted
+
+
+def test_a_name_near_the_limit_gives_way_to_its_number() -> None:
+    long = "x" * 250 + ".png"
+    assert distinct([long, long]) == [long, "x" * 60 + "-2.png"]
+    assert distinct(["V1.5", "v1.5"]) == ["V1.5", "v1.5-2"]
+
+
+def test_folders_that_cannot_have_the_names_of_their_classes(mine: Review, tmp_path: Path) -> None:
+    assert write_export(mine, tmp_path / "sorted") == {"a/b: c": "a_b_ c"}
 
 
 def test_no_name_twice() -> None:

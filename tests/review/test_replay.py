@@ -8,17 +8,18 @@ from newfound.review.parts import parts_of
 from newfound.review.replay import by_features, by_rows, fit, names_after, replay, shares_after
 
 FOUND = np.array([2, 2, 3, 3, 3, 4])
+ROWS = by_rows(len(FOUND))
 SPLIT = Split(3, [Part(3, "c", [2, 4], [1.0, 0.0]), Part(5, "c-2", [3], [0.0, 1.0])])
 
 
 def test_merged_classes_become_the_one_that_stays() -> None:
-    assert replay([Merge(0, [3]), Merge(4, [2])], FOUND, by_rows).tolist() == [4, 4, 0, 0, 0, 4]
+    assert replay([Merge(0, [3]), Merge(4, [2])], FOUND, ROWS).tolist() == [4, 4, 0, 0, 0, 4]
     assert FOUND.tolist() == [2, 2, 3, 3, 3, 4]
 
 
 def test_images_go_to_the_part_that_they_were_put_in() -> None:
-    assert replay([SPLIT], FOUND, by_rows).tolist() == [2, 2, 3, 5, 3, 4]
-    assert replay([SPLIT, Merge(2, [5])], FOUND, by_rows).tolist() == [2, 2, 3, 2, 3, 4]
+    assert replay([SPLIT], FOUND, ROWS).tolist() == [2, 2, 3, 5, 3, 4]
+    assert replay([SPLIT, Merge(2, [5])], FOUND, ROWS).tolist() == [2, 2, 3, 2, 3, 4]
 
 
 def test_new_images_go_to_the_part_whose_centre_is_nearest() -> None:
@@ -54,7 +55,7 @@ def test_new_images_go_where_k_means_would_put_them() -> None:
     )
     rows = np.arange(200)
     split = Split(3, parts_of(features, rows, [3, 5, 6], ["c", "c-2", "c-3"]))
-    wanted = replay([split], np.full(200, 3), by_rows)
+    wanted = replay([split], np.full(200, 3), by_rows(200))
     assert replay([split], np.full(200, 3), by_features(features)).tolist() == wanted.tolist()
     assert np.bincount(wanted)[[3, 5, 6]].tolist() == sorted(np.bincount(wanted)[[3, 5, 6]], reverse=True)
 
@@ -68,7 +69,7 @@ def test_shares_follow_image_by_image() -> None:
         Merge(5, [4]),
         Merge(0, [1]),
     ]
-    found = shares_after(edits, shares)
+    found = shares_after(edits, shares, by_rows(6))
     assert sorted(found) == [0, 3, 5]
     for row in range(6):
         apart = row in (1, 3)

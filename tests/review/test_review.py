@@ -1,5 +1,7 @@
 """A person's edits: what they change, what they refuse, and that all of it is on disk."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +30,9 @@ def review(folder: Path) -> Review:
 def features(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images 3 to 5 look alike, and all others."""
 
-    def given(folder: Folder, rows: np.ndarray) -> np.ndarray:
-        return np.array([[1.0, row] if 3 <= row <= 5 else [row + 1.0, 0.0] for row in rows.tolist()])
+    def given(folder: Folder, images: list[str]) -> np.ndarray:
+        rows = [int(image.removesuffix(".png")) for image in images]
+        return np.array([[1.0, row] if 3 <= row <= 5 else [row + 1.0, 0.0] for row in rows])
 
     monkeypatch.setattr(module, "pile_features", given)
 
@@ -74,7 +77,7 @@ def test_every_edit_can_be_undone_and_no_id_comes_back(tmp_path: Path) -> None:
         mine.undo()
     mine.split("novel-2")
     assert max(mine.names) == 7
-    assert len(read_edits(tmp_path / "edits.jsonl")) == 7
+    assert len(read_edits(tmp_path / "edits.jsonl", mine.digest)) == 7
 
 
 def test_a_class_may_be_a_known_one_after_all(tmp_path: Path) -> None:
@@ -86,9 +89,9 @@ def test_a_class_may_be_a_known_one_after_all(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["", " zebra", "ze\nbra", "zebra\t", "a=b"])
+@pytest.mark.parametrize("name", ["", " zebra", "ze\nbra", "zebra\t", "a=b", "-x", "x" * 101])
 def test_names_that_are_none(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="one line of text, without = and with no space around it"):
+    with pytest.raises(UsageError, match="a name must be one line of at most 100 characters"):
         review(tmp_path).rename({"novel-1": name})
 
 
@@ -127,8 +130,8 @@ def test_splits_that_cannot_be(tmp_path: Path, name: str, number: int) -> None:
 
 
 def test_images_that_look_the_same_are_not_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "pile_features", lambda folder, rows: np.ones((len(rows), 3)))
-    with pytest.raises(UsageError, match="look the same to the model"):
+    monkeypatch.setattr(module, "pile_features", lambda folder, images: np.ones((len(images), 3)))
+    with pytest.raises(UsageError, match="the model tells 1 apart"):
         review(tmp_path).split("novel-2")
 
 
@@ -142,7 +145,7 @@ def test_images_that_look_the_same_are_not_split(tmp_path: Path, monkeypatch: py
     ],
 )
 def test_a_log_of_another_run_is_refused(tmp_path: Path, edit: Edit) -> None:
-    write_edits(tmp_path / "edits.jsonl", [edit])
+    write_edits(tmp_path / "edits.jsonl", review(tmp_path).digest, [edit])
     with pytest.raises(RunError, match="must hold edits of the classes of this run"):
         review(tmp_path)
 
@@ -157,8 +160,9 @@ def test_two_who_edit_at_once(tmp_path: Path) -> None:
 
 
 def test_a_rename_of_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="got none"):
-        review(tmp_path).rename({})
+    for names in ({}, {"novel-1": "novel-1"}):
+        with pytest.raises(UsageError, match="got none"):
+            review(tmp_path).rename(names)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +176,41 @@ def test_a_rename_of_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_log_that_is_not_ours_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "edits.jsonl").write_text(text)
-    with pytest.raises(RunError, match="must hold the edits that newfound wrote"):
+    begins = json.dumps({"of": review(tmp_path).digest})
+    (tmp_path / "edits.jsonl").write_text(f"{begins}\n\n{text}\n")
+    with pytest.raises(RunError, match="must hold the edits that newfound wrote; got in line 3"):
         review(tmp_path)
+
+
+def test_a_log_of_other_assignments_is_refused(tmp_path: Path) -> None:
+    mine = review(tmp_path)
+    mine.rename({"novel-1": "zebra"})
+    other = replace(mine.assignments, clusters=mine.assignments.clusters[::-1].copy())
+    with pytest.raises(RunError, match="got those of another run, or that file has changed"):
+        Review(mine.folder, KNOWN, NOVEL, other)
+
+
+def test_images_are_moved_and_moved_back(tmp_path: Path) -> None:
+    mine = review(tmp_path)
+    mine.move("novel-3", "0.png", "4.png")
+    mine.move("ant", "5.png")
+    assert sizes(mine) == sizes(review(tmp_path)) == {"ant": 1, "novel-1": 1, "novel-2": 2, "novel-3": 3}
+    mine.merge("novel-1", "novel-3")
+    assert mine.ids.tolist() == [2, 2, 3, 3, 2, 0, 2]
+    for _ in range(3):
+        mine.undo()
+    assert sizes(mine) == {"novel-1": 2, "novel-2": 4, "novel-3": 1}
+
+
+@pytest.mark.parametrize("images", [(), ("9.png",), ("0.png", "nothing")])
+def test_moves_of_images_that_are_not_there(tmp_path: Path, images: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=r"must be one of the pile|needs images of the pile"):
+        review(tmp_path).move("novel-1", *images)
+
+
+def test_names_are_composed_and_may_hold_joiners(tmp_path: Path) -> None:
+    mine = review(tmp_path)
+    mine.rename({"novel-1": "cafe\u0301", "novel-2": "👨‍👩‍👧"})
+    assert [each.name for each in mine.classes] == ["café", "👨‍👩‍👧", "novel-3"]
+    with pytest.raises(UsageError, match="must be free"):
+        mine.rename({"novel-3": "café"})

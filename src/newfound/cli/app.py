@@ -33,6 +33,7 @@ MODULES = {
     "rename": "review",
     "merge": "review",
     "split": "review",
+    "move": "review",
     "undo": "review",
     "export": "review",
 }

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from newfound.cli.output import output
 from newfound.cli.use import RunFolder
 from newfound.core.errors import UsageError
-from newfound.review.edits import Edit, Merge, Rename, Split
+from newfound.review.edits import Edit, Merge, Move, Rename, Split
 from newfound.review.export import Format, write_export
 from newfound.review.files import How
 from newfound.review.review import Review
@@ -56,8 +56,19 @@ def split(
     _show(review)
 
 
+def move(
+    run: RunFolder,
+    into: Annotated[str, typer.Argument(help="The class, found or known.")],
+    images: Annotated[list[str], typer.Argument(help="Images of the pile, by path or file name.")],
+) -> None:
+    """Put single images of the pile into another class."""
+    review = Review.open(run)
+    review.move(into, *images)
+    _show(review)
+
+
 def undo(run: RunFolder) -> None:
-    """Take back the last rename, merge or split."""
+    """Take back the last edit; again, the one before it."""
     review = Review.open(run)
     before = review.names
     print(f"undone: {_described(review.undo(), before | review.names)}")
@@ -77,7 +88,8 @@ def export(
     ] = None,
 ) -> None:
     """Write the images with their classes: a table, COCO, or a folder for each class."""
-    write_export(Review.open(run), out, form, link)
+    for name, folder in write_export(Review.open(run), out, form, link).items():
+        print(f"class {name} is in {out / folder}")
     print(f"written: {out}")
 
 
@@ -93,6 +105,8 @@ def _described(edit: Edit, names: dict[int, str]) -> str:
         return f"the name{'s' * (len(edit.names) > 1)} {', '.join(edit.names)}"
     if isinstance(edit, Merge):
         return f"the merge of {', '.join(names[key] for key in edit.ids)} into {names[edit.into]}"
+    if isinstance(edit, Move):
+        return f"the move of {len(edit.rows)} image{'s' * (len(edit.rows) > 1)} into {names[edit.into]}"
     assert isinstance(edit, Split)
     return f"the split of {names[edit.id]} into {len(edit.parts)}"
 
@@ -107,5 +121,7 @@ def _show(review: Review) -> None:
             str(each.id), name, f"{len(each.rows):,}", f"{each.confidence:.0%}" if len(each.rows) else ""
         )
     output().print(table)
-    if review.edits and not review.folder.source().arrays:
-        print(f"newfound report {review.folder.path} draws its page with them")
+    known = [name for key, name in review.names.items() if key < review.num_known]
+    output().print(f"known classes: {', '.join(known)}")
+    if review.log and not review.folder.source().arrays:
+        print(f"newfound report {review.folder.path} draws the page anew")

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,12 @@ class Assignments:
             nearest_known=nearest,
         )
 
+    def digest(self) -> str:
+        """Changes when an image, its place or its cluster does."""
+        digest = blake2b("\0".join(self.images).encode("utf-8", "surrogateescape"), digest_size=8)
+        digest.update(self.clusters.astype(np.int64).tobytes())
+        return digest.hexdigest()
+
     def write(self, path: Path, names: Sequence[str]) -> None:
         """As CSV; `names` are those of the novel classes."""
         rows = zip(
@@ -96,7 +103,11 @@ class Assignments:
 def write_csv(path: Path, columns: Sequence[str], rows: "zip[tuple[object, ...]]") -> None:
     """A header and a line for each row; never half a file."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    # Without quotes a lone carriage return would end a line for whoever reads the file.
+    plain, quoted = (
+        csv.writer(out, lineterminator="\n", quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+    )
+    plain.writerow(columns)
+    for row in rows:
+        (quoted if any("\r" in str(value) for value in row) else plain).writerow(row)
     write_text(path, out.getvalue())

@@ -97,13 +97,15 @@ def _images(folder: Folder, data_dir: str | None) -> Dataset:
     return (replace(source, data_dir=data_dir) if data_dir else source).load()
 
 
-def pile_features(folder: Folder, rows: NDArray[np.integer]) -> NDArray[np.float32]:
-    """Images of the pile, by row → features (n, D) of the encoder."""
+def pile_features(folder: Folder, images: Sequence[str]) -> NDArray[np.float32]:
+    """Images of the pile, by name → features (n, D) of the encoder."""
     method, viewer, checkpoint = load_method(folder)
     data = _images(folder, None)
     check_images(checkpoint, folder, data, data.fingerprint())
-    images = data.split.unlabelled.to(viewer.device)
-    return viewer.over(images, method.encoder, rows=torch.from_numpy(rows).to(viewer.device)).cpu().numpy()
+    pile = data.split.unlabelled.to(viewer.device)
+    place = {name: row for row, name in enumerate(pile.names)}
+    rows = torch.tensor([place[name] for name in images], device=viewer.device)
+    return viewer.over(pile, method.encoder, rows=rows).cpu().numpy()
 
 
 @dataclass(frozen=True)

@@ -64,12 +64,12 @@ def check_images(saved: Checkpoint, folder: Folder, dataset: Dataset, fingerprin
     if saved.state["images"] != fingerprint:
         raise UsageError(
             f"the images must be those that the run began with; those of {folder.path} have changed; "
-            "bring them back, or choose another --out"
+            "bring them back, or begin a new run"
         )
     if tuple(saved.state["class_names"]) != dataset.class_names:
         raise UsageError(
             f"the classes must have the names that the run began with; those of {folder.path} have changed; "
-            "give them back, or choose another --out"
+            "give them back, or begin a new run"
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from newfound.core.errors import RunError
 from newfound.experiment.folder import Folder
 
 
@@ -21,6 +22,10 @@ class Trust:
         if not folder.trust.results.exists():
             return None
         run, trial = folder.read_results(), folder.trust.read_results()
+        if "held_out" not in trial:
+            raise RunError(
+                f"{folder.trust.path} must hold what newfound trust wrote; got another run; move it away"
+            )
         left = trial["classes"]["known"]
         return cls(
             hidden=[name for name in run["classes"]["known"] if name not in left],

@@ -27,7 +27,7 @@ class Likeness:
 
 @dataclass(frozen=True)
 class FoundClass:
-    """A novel class; images are rows of the pile."""
+    """A class with images of the pile, which are rows of it."""
 
     name: str
     id: int
@@ -49,6 +49,8 @@ class Discovery:
     """All that was found in a pile."""
 
     classes: list[FoundClass]
+    known: list[FoundClass]
+    """Known classes that images of the pile were put into."""
     least_sure: Ints
     """At most `QUEUE` images."""
     looks_known: Ints
@@ -65,16 +67,17 @@ def discovery(shown: Shown) -> Discovery:
     ordered = np.argsort(shown.confidence, kind="stable")
     return Discovery(
         [_class(shown, index, ordered) for index in range(shown.num_known, len(shown.names))],
+        [_class(shown, index, ordered) for index in np.unique(shown.assigned) if index < shown.num_known],
         ordered[:QUEUE],
         like_known[shown.looks_known[like_known]],
     )
 
 
 def _class(shown: Shown, index: int, ordered: Ints) -> FoundClass:
-    """One novel class; `ordered` are all images, the least sure first."""
+    """One class; `ordered` are all images, the least sure first."""
     rows = ordered[shown.assigned[ordered] == index]
-    among, others = shown.novel[rows], list(shown.names[shown.num_known :])
-    del others[index - shown.num_known]
+    others = [place for place in range(shown.num_known, len(shown.names)) if place != index]
+    novel_names = [shown.names[each] for each in others]
     surest = rows[::-1]
     central = surest[: min(SHOWN, -(-len(rows) // 2))]
     return FoundClass(
@@ -85,7 +88,9 @@ def _class(shown: Shown, index: int, ordered: Ints) -> FoundClass:
         central=central,
         doubtful=rows[: min(SHOWN, len(rows) - len(central))],
         known=_likest(shown.joint[rows, : shown.num_known], shown.names[: shown.num_known]),
-        novel=_likest(np.delete(among, index - shown.num_known, axis=1), others) if others else None,
+        novel=_likest(shown.novel[rows][:, [each - shown.num_known for each in others]], novel_names)
+        if others
+        else None,
     )
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from newfound.core.errors import RunError
 from newfound.experiment.pile import Pile
-from newfound.review.replay import shares_after
+from newfound.review.replay import by_rows, shares_after
 from newfound.review.review import Review
 
 Floats = NDArray[np.floating]
@@ -40,8 +40,9 @@ class Shown:
         known, names = review.num_known, review.names
         place = {key: index for index, key in enumerate(names)}
         none = np.zeros((len(pile.novel), known), dtype=pile.novel.dtype)
-        novel = shares_after(review.edits, np.concatenate([none, pile.novel], axis=1))
-        joint = shares_after(review.edits, pile.joint)
+        parts = by_rows(len(pile.novel))
+        novel = shares_after(review.edits, np.concatenate([none, pile.novel], axis=1), parts)
+        joint = shares_after(review.edits, pile.joint, parts)
         return cls(
             names=list(names.values()),
             ids=list(names),

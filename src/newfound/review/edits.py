@@ -1,13 +1,14 @@
-"""The log of a review: one JSON line for each edit, to which lines are only ever added.
+"""The log of a review: a line that tells what it is of, then one for each edit; lines are only ever added.
 
 A class is known by its id: the known classes come first, then those that the run found, then those split off.
 No id is used twice, whatever is merged or undone.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -52,12 +53,27 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Move:
+    """Images of the pile come into another class."""
+
+    into: int
+    rows: list[int]
+
+
+@dataclass(frozen=True)
 class Undo:
     """The last edit that still stands is taken back."""
 
 
-Edit = Rename | Merge | Split | Undo
-KINDS: dict[str, type[Edit]] = {"rename": Rename, "merge": Merge, "split": Split, "undo": Undo}
+T = TypeVar("T")
+Edit = Rename | Merge | Split | Move | Undo
+KINDS: dict[str, type[Edit]] = {
+    "rename": Rename,
+    "merge": Merge,
+    "split": Split,
+    "move": Move,
+    "undo": Undo,
+}
 
 
 def standing(edits: Sequence[Edit]) -> list[Edit]:
@@ -71,28 +87,41 @@ def standing(edits: Sequence[Edit]) -> list[Edit]:
     return left
 
 
-def read_edits(path: Path) -> list[Edit]:
-    """All edits of a log; none where there is no log yet."""
+def read_edits(path: Path, of: str) -> list[Edit]:
+    """All edits of a log, which must be of the assignments with the digest `of`; none without a log."""
     if not path.exists():
         return []
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    first, *others = numbered or [(1, "")]
+    begins = _read(path, *first, lambda fields: str(fields["of"]))
+    edits = [_read(path, *each, _edit) for each in others]
+    if begins != of:
+        raise RunError(
+            f"{path} must hold edits of what assignments.csv says; got those of another run, or that file "
+            "has changed; bring it back, or move the edits away to begin again with the classes as found"
+        )
+    return edits
+
+
+def write_edits(path: Path, of: str, edits: Sequence[Edit]) -> None:
+    """Replace the log by a longer one."""
+    names = {kind: name for name, kind in KINDS.items()}
+    lines = [{"of": of}, *({"edit": names[type(edit)]} | asdict(edit) for edit in edits)]
+    write_text(path, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
+
+
+def _read(path: Path, number: int, line: str, use: Callable[[dict[str, Any]], T]) -> T:
     try:
-        return [_edit(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return use(json.loads(line))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = "something else" if isinstance(error, ValidationError) else repr(error)
         raise RunError(
-            f"{path} must hold the edits that newfound wrote; got: {why}; move it away to begin again with "
-            "the classes as they were found"
+            f"{path} must hold the edits that newfound wrote; got in line {number}: {why}; mend or remove "
+            "that line, or move the file away to begin again with the classes as they were found"
         ) from None
 
 
-def write_edits(path: Path, edits: Sequence[Edit]) -> None:
-    """Replace the log by a longer one."""
-    names = {kind: name for name, kind in KINDS.items()}
-    lines = [json.dumps({"edit": names[type(edit)]} | asdict(edit), ensure_ascii=False) for edit in edits]
-    write_text(path, "".join(f"{line}\n" for line in lines))
-
-
-def _edit(line: str) -> Edit:
-    fields = json.loads(line)
+def _edit(fields: dict[str, Any]) -> Edit:
     edit: Edit = TypeAdapter(KINDS[fields.pop("edit")]).validate_python(fields)
     return edit

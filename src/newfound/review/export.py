@@ -21,19 +21,23 @@ ENDINGS: dict[Format, str] = {
 }
 
 
-def write_export(review: Review, out: Path, form: Format | None = None, link: How | None = None) -> None:
+def write_export(
+    review: Review, out: Path, form: Format | None = None, link: How | None = None
+) -> dict[str, str]:
     """Write the pile with its classes to a new file, or as folders that images are copied or linked into.
 
+    Returns the classes whose folders have other names than they.
     Without a format the name tells it: .csv, .json or .parquet, and folders without an ending.
     """
     form = form or _told(out)
     _check(review, out, form, link)
     if form == "folders":
-        write_folders(review, out, link or "copy")
-    elif form == "coco":
+        return write_folders(review, out, link or "copy")
+    if form == "coco":
         write_coco(review, out)
     else:
         WRITERS[form](table(review), out)
+    return {}
 
 
 def _told(out: Path) -> Format:

@@ -3,9 +3,11 @@
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
+
+from PIL import Image
 
 from newfound.core.errors import DataError
 from newfound.engine.files import atomic_folder
@@ -19,6 +21,8 @@ PLACE: dict[How, Callable[[Path, Path], object]] = {
 }
 LONGEST = 100
 """Characters of a folder's name."""
+MOST_BYTES = 240
+"""Of a file's name, so that a number fits in."""
 
 
 def files_of_pile(review: Review) -> list[Path]:
@@ -27,22 +31,24 @@ def files_of_pile(review: Review) -> list[Path]:
     missing = [file for file in files if not file.is_file()]
     if missing:
         raise DataError(
-            f"this needs the pile as files, where they were; {len(missing):,} of {len(files):,} images "
-            f"are none, first {missing[0]}; bring them back, or export a csv"
+            f"this needs the pile as files, where they were; {len(missing):,} of {len(files):,} images are "
+            f"no files there, first {missing[0]}; bring them back if they were, or export a csv"
         )
     return files
 
 
-def write_folders(review: Review, out: Path, how: How) -> None:
-    """A folder for each class, with its images in it; no name is used twice."""
+def write_folders(review: Review, out: Path, how: How) -> dict[str, str]:
+    """A folder for each class that has images, with these in it; class → folder, where they differ."""
     files, names, ids = files_of_pile(review), review.names, review.ids.tolist()
-    folders = dict(zip(names, distinct(safe(name) for name in names.values()), strict=True))
-    places = distinct(f"{folders[key]}/{file.name}" for key, file in zip(ids, files, strict=True))
+    filled = [key for key in names if key in set(ids)]
+    folders = dict(zip(filled, distinct([safe(names[key]) for key in filled]), strict=True))
+    places = distinct([f"{folders[key]}/{file.name}" for key, file in zip(ids, files, strict=True)])
     with atomic_folder(out) as whole:
-        for key in dict.fromkeys(ids):
-            (whole / folders[key]).mkdir()
+        for folder in folders.values():
+            (whole / folder).mkdir()
         for file, place in zip(files, places, strict=True):
             PLACE[how](file.resolve(), whole / place)
+    return {names[key]: folder for key, folder in folders.items() if names[key] != folder}
 
 
 def safe(name: str) -> str:
@@ -52,17 +58,26 @@ def safe(name: str) -> str:
     return f"{text}_" if reserved or not text else text
 
 
-def distinct(names: Iterable[str]) -> list[str]:
+def distinct(names: Sequence[str]) -> list[str]:
     """The same names, numbered where one would come twice, be it in another case."""
     taken: set[str] = set()
     counts: dict[str, int] = {}
     found = []
     for name in names:
-        stem, ending = os.path.splitext(name)
         fresh = name
         while fresh.casefold() in taken:
             counts[name] = counts.get(name, 1) + 1
-            fresh = f"{stem}-{counts[name]}{ending}"
+            fresh = _numbered(name, counts[name])
         taken.add(fresh.casefold())
         found.append(fresh)
     return found
+
+
+def _numbered(name: str, number: int) -> str:
+    """`a.png` → `a-2.png`; a name that is near the limit of file systems gives up its end."""
+    path = Path(name)
+    ending = path.suffix if path.suffix.lower() in Image.registered_extensions() else ""
+    stem = path.name.removesuffix(ending)[
+        : MOST_BYTES // 4 if len(os.fsencode(path.name)) > MOST_BYTES else None
+    ]
+    return str(path.with_name(f"{stem}-{number}{ending}"))

@@ -21,10 +21,11 @@ def parts_of(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         clusters = KMeans(len(ids), n_init=10, random_state=0).fit_predict(directions)
-    if len(np.unique(clusters)) < len(ids):
+    differing = len(np.unique(clusters))
+    if differing < len(ids):
         raise UsageError(
-            f"{names[0]!r} must hold {len(ids)} images that differ to be split into as many parts; "
-            "its images look the same to the model; leave it whole"
+            f"{names[0]!r} must hold {len(ids)} images that differ to be split into as many parts; the model "
+            f"tells {differing} apart; ask for fewer parts, or leave it whole"
         )
     order = np.argsort(-np.bincount(clusters, minlength=len(ids)), kind="stable")
     return [

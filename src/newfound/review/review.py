@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,8 @@ from newfound.core.errors import RunError, UsageError, unknown
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.folder import Folder
 from newfound.experiment.reopen import pile_features
-from newfound.review.edits import Edit, Merge, Rename, Split, Undo, read_edits, standing, write_edits
+from newfound.review.edits import Edit, Merge, Move, Rename, Split, Undo, read_edits, standing, write_edits
+from newfound.review.names import checked_name, free_names
 from newfound.review.parts import parts_of
 from newfound.review.replay import by_rows, fit, names_after, replay
 
@@ -40,7 +40,8 @@ class Review:
     ) -> None:
         self.folder, self.num_known, self.assignments = folder, len(known), assignments
         self.found: Mapping[int, str] = dict(enumerate([*known, *novel]))
-        self.log = read_edits(folder.edits)
+        self.digest = assignments.digest()
+        self.log = read_edits(folder.edits, self.digest)
         self._check_log()
 
     @classmethod
@@ -71,7 +72,9 @@ class Review:
     @property
     def ids(self) -> NDArray[np.integer]:
         """(n,) class of each image of the pile."""
-        return replay(self.edits, self.assignments.clusters + self.num_known, by_rows)
+        return replay(
+            self.edits, self.assignments.clusters + self.num_known, by_rows(len(self.assignments.images))
+        )
 
     @property
     def looks_known(self) -> NDArray[np.bool_]:
@@ -97,12 +100,12 @@ class Review:
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Give novel classes other names: old → new."""
+        names = {old: checked_name(new) for old, new in names.items() if old != new}
         if not names:
-            raise UsageError("a rename needs a class and its new name; got none; name one")
+            raise UsageError("a rename needs a class and another name for it; got none; name one")
         ids = [self._novel(name) for name in names]
         left = [name for key, name in self.names.items() if key not in ids]
         for new in names.values():
-            _check_name(new)
             if new in left:
                 raise UsageError(
                     f"a name must be free; {new!r} is a class already; make them one with newfound merge "
@@ -125,7 +128,7 @@ class Review:
         """Let a novel class fall into parts, by k-means on the features of its images."""
         key = self._novel(name)
         rows = np.flatnonzero(self.ids == key)
-        if not 2 <= number <= len(rows):
+        if not isinstance(number, int) or not 2 <= number <= len(rows):
             raise UsageError(
                 f"a class can be split into 2 parts or more, up to one for each image; got {number} for "
                 f"{name!r} with {len(rows)}; choose another number"
@@ -135,9 +138,16 @@ class Review:
             *(part.id for edit in self.log if isinstance(edit, Split) for part in edit.parts),
         ]
         fresh = range(max(taken) + 1, max(taken) + number)
-        names = [name, *self._free_names(name, number - 1)]
-        features = pile_features(self.folder, rows)
+        names = [name, *free_names(name, number - 1, self.names.values())]
+        features = pile_features(self.folder, [self.assignments.images[row] for row in rows.tolist()])
         self._add(Split(key, parts_of(features, rows, [key, *fresh], names)))
+
+    def move(self, into: str, *images: str) -> None:
+        """Put images of the pile, given by path or file name, into another class, found or known."""
+        target, rows = self._id(into), [self._row(image) for image in images]
+        if not rows:
+            raise UsageError("a move needs images of the pile; got none; name one")
+        self._add(Move(target, rows))
 
     def undo(self) -> Edit:
         """Take back the last edit, and return it."""
@@ -157,12 +167,12 @@ class Review:
             )
 
     def _add(self, edit: Edit) -> None:
-        if read_edits(self.folder.edits) != self.log:
+        if read_edits(self.folder.edits, self.digest) != self.log:
             raise UsageError(
                 f"the classes of {self.folder.path} must be as they were when they were opened; somebody has "
                 "edited them since; look at them again, then repeat the edit"
             )
-        write_edits(self.folder.edits, [*self.log, edit])
+        write_edits(self.folder.edits, self.digest, [*self.log, edit])
         self.log.append(edit)
 
     def _id(self, name: str) -> int:
@@ -180,14 +190,13 @@ class Review:
             )
         return key
 
-    def _free_names(self, name: str, number: int) -> Sequence[str]:
-        numbered = (f"{name}-{each}" for each in count(2))
-        return list(islice((each for each in numbered if each not in self.names.values()), number))
-
-
-def _check_name(name: str) -> None:
-    if not name or name != name.strip() or not name.isprintable() or "=" in name:
-        raise UsageError(
-            f"a name must be one line of text, without = and with no space around it; got {name!r}; "
-            "choose another"
-        )
+    def _row(self, image: str) -> int:
+        """Of an image by its path as in the table, or by its file name where only one has it."""
+        names = self.assignments.images
+        found = [row for row, name in enumerate(names) if image in (name, Path(name).name)]
+        if len(found) != 1:
+            raise UsageError(
+                f"an image must be one of the pile; {len(found)} are called {image!r}; give its path as in "
+                f"{self.folder.assignments}"
+            )
+        return found[0]
