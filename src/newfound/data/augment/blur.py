@@ -5,16 +5,14 @@ Pillow approximates the Gaussian by repeated boxes; this is the Gaussian itself.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from newfound.data.augment.geometry import along_height, along_width
-from newfound.data.augment.op import nearest_level
-
-SHARP = 1e-3
-"""A sigma in pixels so small that the blur is the identity."""
+from newfound.data.augment.op import nearest_level, where
 
 
 def blur(images: Tensor, sigma: Tensor, reach: int) -> Tensor:
@@ -50,4 +48,4 @@ class Blur:
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
         sigma = self.low + (self.high - self.low) * u[:, 1]
-        return blur(images, sigma.where(u[:, 0] < self.p, SHARP), reach=math.ceil(4 * self.high))
+        return where(u[:, 0] < self.p, partial(blur, reach=math.ceil(4 * self.high)), images, sigma)

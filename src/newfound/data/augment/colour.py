@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from newfound.data.augment.op import nearest_level, per_image
+from newfound.data.augment.op import nearest_level, per_image, where
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 
@@ -65,7 +65,7 @@ def jitter(images: Tensor, order: Tensor, factors: Tensor) -> Tensor:
         towards = per_image(turn == CONTRAST) * mean + per_image(turn == SATURATION) * grey
         blended = blend(images, towards, factor)
         if factors.shape[1] > HUE:
-            blended = torch.where(per_image(turn == HUE), shift_hue(images, factor), blended)
+            blended = where(turn == HUE, lambda _, *given: shift_hue(*given), blended, images, factor)
         images = blended
     return images
 
@@ -107,8 +107,7 @@ class Jitter:
         if self.hue:
             ranges.append((-self.hue, self.hue))
         factors = torch.stack([low + (high - low) * draws[:, i] for i, (low, high) in enumerate(ranges)], 1)
-        jittered = jitter(images, order[:, : len(ranges)].argsort(1), factors)
-        return torch.where(per_image(chance[:, 0] < self.p), jittered, images)
+        return where(chance[:, 0] < self.p, jitter, images, order[:, : len(ranges)].argsort(1), factors)
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class Solarise:
     noise: ClassVar[int] = 2
 
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
-        return torch.where(per_image(u[:, 0] < self.p), solarise(images, 256 * u[:, 1]), images)
+        return where(u[:, 0] < self.p, solarise, images, 256 * u[:, 1])
 
 
 @dataclass(frozen=True)

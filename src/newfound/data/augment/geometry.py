@@ -27,7 +27,7 @@ TRIES = 10
 def along_width(images: Tensor, weights: Tensor) -> Tensor:
     """Each row times the weights of its image: (B, 3, H, W), (B, w, W) → (B, 3, H, w)."""
     batch, channels, height, _ = images.shape
-    return (images.flatten(1, 2) @ weights.mT).view(batch, channels, height, -1)
+    return (images.flatten(1, 2) @ weights.mT).view(batch, channels, height, weights.shape[1])
 
 
 def along_height(images: Tensor, weights: Tensor) -> Tensor:

@@ -4,9 +4,10 @@ Between two operations images are float32 grey levels (B, 3, H, W), whole number
 Randomness is data: no operation draws, so the same numbers give the same bits, compiled or not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 
@@ -24,6 +25,18 @@ class Op(Protocol):
 def per_image(values: Tensor) -> Tensor:
     """(B,) → (B, 1, 1, 1), to broadcast over the pixels of each image."""
     return values[:, None, None, None]
+
+
+def where(mask: Tensor, change: Callable[..., Tensor], images: Tensor, *given: Tensor) -> Tensor:
+    """`change(images, *given)` for the samples for which `mask` (B,) holds; the others stay as they are.
+
+    Static shapes want all samples changed and some of them dropped. A CPU that runs eagerly may look at the
+    mask, and changes no more than it has to.
+    """
+    if images.device.type != "cpu" or torch.compiler.is_compiling():
+        return torch.where(per_image(mask), change(images, *given), images)
+    rows = mask.nonzero()[:, 0]
+    return images.index_copy(0, rows, change(images[rows], *(each[rows] for each in given)))
 
 
 def nearest_level(images: Tensor) -> Tensor:
