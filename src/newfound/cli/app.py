@@ -12,32 +12,39 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-MODULES = {
-    "demo": "demo",
-    "data": "look",
-    "methods": "look",
-    "estimate": "estimate",
-    "pretrain": "train",
-    "discover": "train",
-    "compare": "compare",
-    "calibrate": "calibrate",
-    "reproduce": "reproduce",
-    "tables": "tables",
-    "bench": "bench",
-    "report": "report",
-    "evaluate": "use",
-    "figures": "use",
-    "predict": "use",
-    "trust": "trust",
-    "classes": "review",
-    "rename": "review",
-    "merge": "review",
-    "split": "review",
-    "move": "review",
-    "undo": "review",
-    "export": "review",
+VERBS = {
+    "Find new classes": {
+        "demo": "demo",
+        "estimate": "estimate",
+        "discover": "train",
+        "report": "report",
+        "trust": "trust",
+        "predict": "use",
+    },
+    "Make them yours": {
+        "classes": "review",
+        "rename": "review",
+        "merge": "review",
+        "split": "review",
+        "move": "review",
+        "undo": "review",
+        "export": "review",
+    },
+    "Study methods": {
+        "data": "look",
+        "methods": "look",
+        "pretrain": "train",
+        "compare": "compare",
+        "calibrate": "calibrate",
+        "evaluate": "use",
+        "figures": "use",
+        "reproduce": "reproduce",
+        "tables": "tables",
+        "bench": "bench",
+    },
 }
-"""Verb → the module that has a function of that name."""
+"""What a person is after → verb → the module that has a function of that name."""
+MODULES = {verb: module for verbs in VERBS.values() for verb, module in verbs.items()}
 
 
 class Verbs(TyperGroup):
@@ -70,5 +77,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for name in MODULES:
-    app.command(name, help=_about(name))(lambda: None)
+for panel, verbs in VERBS.items():
+    for name in verbs:
+        app.command(name, help=_about(name), rich_help_panel=panel)(lambda: None)
