@@ -13,6 +13,7 @@ from tests.tiny import NARROW, TINY
 
 PAGE = {
     "__version__",
+    "NovelClassDiscovery",
     "discover",
     "Review",
     "export",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
+import newfound
 from newfound.cli.app import command
 from newfound.report.readme import generated
 
@@ -36,3 +37,10 @@ def test_a_command_that_does_not_exist_would_be_found() -> None:
         command("discovr")
     with pytest.raises(typer.BadParameter.__base__, match="--subsett"):  # type: ignore[arg-type]
         command("compare").make_context("compare", ["all", "--data", "digits", "--subsett", "3"])
+
+
+def test_the_python_of_the_readme_uses_what_there_is() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    compile(block, "README.md", "exec")
+    names = set(re.findall(r"newfound\.(\w+)", block))
+    assert {"discover", "Review", "NovelClassDiscovery"} <= names <= set(newfound.__all__)

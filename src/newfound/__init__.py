@@ -11,6 +11,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "NovelClassDiscovery": "newfound.estimator",
     "discover": "newfound.api",
     "Review": "newfound.review.review",
     "export": "newfound.api",

@@ -1,0 +1,133 @@
+"""The estimator: the conventions of scikit-learn, and that it says what the run says."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from newfound import NovelClassDiscovery
+from newfound.core.errors import DataError, UsageError
+from tests.tiny import NARROW, TINY
+
+Images = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
+@pytest.fixture(scope="module")
+def images() -> Images:
+    """Stripes of four kinds, 2, 5, 7 and 9, of which the last two are unlabelled: X, y, true classes."""
+    random = np.random.default_rng(0)
+    kinds = np.repeat([2, 5, 7, 9], 15)
+    stripes = random.random((60, 12, 12)) * 0.3
+    for image, kind in zip(stripes, np.repeat(range(4), 15), strict=True):
+        image[kind::4] += 0.7
+    order = random.permutation(60)
+    stripes, kinds = stripes[order], kinds[order]
+    return stripes, np.where(kinds < 6, kinds, -1), kinds
+
+
+@pytest.fixture(scope="module")
+def fitted(images: Images, tmp_path_factory: pytest.TempPathFactory) -> NovelClassDiscovery:
+    out = tmp_path_factory.mktemp("fit") / "run"
+    settings = {**TINY, **NARROW, "epochs": 12, "pretrain.epochs": 6}
+    return NovelClassDiscovery(2, out=out, settings=settings).fit(*images[:2])
+
+
+def test_given_labels_stay_and_new_ones_go_on_from_the_highest(
+    fitted: NovelClassDiscovery, images: Images
+) -> None:
+    assert fitted.classes_.tolist() == [2, 5, 6, 7]
+    known = images[1] >= 0
+    assert (fitted.labels_[known] == images[1][known]).all()
+    assert set(fitted.labels_[~known]) <= {6, 7}
+
+
+def test_found_labels_are_those_of_the_run(fitted: NovelClassDiscovery, images: Images) -> None:
+    with (fitted.run_ / "assignments.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = {"novel-1": 6, "novel-2": 7}
+    assert [names[row["class"]] for row in rows] == fitted.labels_[images[1] < 0].tolist()
+    assert fitted.results_ == json.loads((fitted.run_ / "results.json").read_text())
+
+
+def test_predictions_are_the_most_probable_classes(fitted: NovelClassDiscovery, images: Images) -> None:
+    shares = fitted.predict_proba(images[0])
+    assert shares.shape == (60, 4)
+    assert shares.sum(1) == pytest.approx(np.ones(60), abs=1e-5)
+    assert fitted.predict(images[0]).tolist() == fitted.classes_[shares.argmax(1)].tolist()
+    assert fitted.transform(images[0]).shape[0] == 60
+    among_novel = fitted.classes_[2 + shares[:, 2:].argmax(1)]
+    novel = images[1] < 0
+    assert among_novel[novel].tolist() == fitted.labels_[novel].tolist()
+
+
+def test_the_score_by_its_definition(fitted: NovelClassDiscovery, images: Images) -> None:
+    """Known classes as they are, new ones matched one to one among the new ids."""
+    X, _, true = images
+    predicted = fitted.predict(X)
+    best = max(
+        sum(
+            int(guess == {2: 2, 5: 5, **new}[int(kind)])
+            for guess, kind in zip(predicted.tolist(), true.tolist(), strict=True)
+        )
+        for new in ({7: 6, 9: 7}, {7: 7, 9: 6})
+    )
+    assert fitted.score(X, true) == pytest.approx(best / 60)
+
+
+def test_saved_and_loaded(fitted: NovelClassDiscovery, images: Images, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "model")
+    again = NovelClassDiscovery.load(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(images[0]), fitted.predict_proba(images[0]))
+    assert (again.num_novel, again.method, again.random_state) == (2, "iic", 0)
+    with pytest.raises(UsageError, match="is there already"):
+        fitted.save(tmp_path / "model")
+
+
+def test_the_conventions_of_scikit_learn(images: Images) -> None:
+    blank = NovelClassDiscovery(3, "uno-v2", random_state=5, settings={"epochs": 1})
+    copy = clone(blank)
+    assert copy.get_params() == blank.get_params()
+    assert copy.set_params(num_novel=4).num_novel == 4
+    for call in (copy.predict, copy.predict_proba, copy.transform):
+        with pytest.raises(NotFittedError):
+            call(images[0])
+    with pytest.raises(NotFittedError):
+        copy.score(images[0], images[2])
+
+
+def test_the_seed_is_the_random_state(images: Images) -> None:
+    """Without a folder there is one that goes with the object; the same state gives the same bits."""
+    settings = {**TINY, **NARROW}
+    one, same, other = (
+        NovelClassDiscovery(2, random_state=state, settings=settings)
+        .fit(*images[:2])
+        .predict_proba(images[0])
+        for state in (1, 1, 2)
+    )
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_the_number_of_classes_can_be_estimated(images: Images, tmp_path: Path) -> None:
+    estimate = {"estimate.algorithm": "gcd", "estimate.max_novel": 3, "estimate.restarts": 1}
+    found = NovelClassDiscovery(out=tmp_path / "run", settings={**TINY, **NARROW, **estimate}).fit(
+        *images[:2]
+    )
+    record = json.loads((tmp_path / "run-estimate" / "estimate.json").read_text())
+    assert len(found.classes_) == 2 + record["num_novel"]
+
+
+def test_what_is_refused(images: Images, tmp_path: Path) -> None:
+    X, y, _ = images
+    with pytest.raises(DataError, match="labels must be one integer for each image"):
+        NovelClassDiscovery(2).fit(X, y[:-1])
+    with pytest.raises(UsageError, match="unknown method 'icc'"):
+        NovelClassDiscovery(2, "icc").fit(X, y)
+    with pytest.raises(UsageError, match="a run must be in"):
+        NovelClassDiscovery.load(tmp_path)
