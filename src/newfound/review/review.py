@@ -30,7 +30,7 @@ class Reviewed:
 
 
 class Review:
-    """The classes that a run found, with names, merges and splits, each of which can be undone.
+    """The classes that a run found, to be renamed, merged and split, and images moved; all can be undone.
 
     Classes go by their names, and keep their ids.
     """
@@ -193,7 +193,8 @@ class Review:
     def _row(self, image: str) -> int:
         """Of an image by its path as in the table, or by its file name where only one has it."""
         names = self.assignments.images
-        found = [row for row, name in enumerate(names) if image in (name, Path(name).name)]
+        found = [row for row, name in enumerate(names) if name == image]
+        found = found or [row for row, name in enumerate(names) if Path(name).name == image]
         if len(found) != 1:
             raise UsageError(
                 f"an image must be one of the pile; {len(found)} are called {image!r}; give its path as in "
