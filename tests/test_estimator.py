@@ -1,7 +1,9 @@
 """The estimator: the conventions of scikit-learn, and that it says what the run says."""
 
 import csv
+import gc
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -114,13 +116,72 @@ def test_the_seed_is_the_random_state(images: Images) -> None:
     assert not np.array_equal(one, other)
 
 
-def test_the_number_of_classes_can_be_estimated(images: Images, tmp_path: Path) -> None:
+def test_the_page_knows_of_the_estimate(images: Images, tmp_path: Path) -> None:
     estimate = {"estimate.algorithm": "gcd", "estimate.max_novel": 3, "estimate.restarts": 1}
     found = NovelClassDiscovery(out=tmp_path / "run", settings={**TINY, **NARROW, **estimate}).fit(
         *images[:2]
     )
-    record = json.loads((tmp_path / "run-estimate" / "estimate.json").read_text())
+    assert "that number is an estimate (gcd)" in (found.run_ / "report.html").read_text(encoding="utf-8")
+    record = json.loads((tmp_path / "run" / "estimate" / "estimate.json").read_text())
     assert len(found.classes_) == 2 + record["num_novel"]
+
+
+def test_a_refit_is_a_new_run_and_a_failed_one_changes_nothing(images: Images, tmp_path: Path) -> None:
+    X, y, _ = images
+    settings = {**TINY, **NARROW}
+    found = NovelClassDiscovery(2, settings=settings).fit(X, y)
+    first, shares = found.run_, found.predict_proba(X)
+    with pytest.raises(UsageError, match="unknown setting 'nothing'"):
+        found.set_params(settings={"nothing": 1}).fit(X, y)
+    assert found.run_ == first
+    found.save(tmp_path / "kept")
+    assert found.set_params(settings=settings, random_state=1).fit(X, y).run_ != first
+    assert np.array_equal(NovelClassDiscovery.load(tmp_path / "kept").predict_proba(X), shares)
+
+
+def test_a_loaded_one_is_fitted_again_with_its_settings(
+    fitted: NovelClassDiscovery, images: Images, tmp_path: Path
+) -> None:
+    fitted.save(tmp_path / "model")
+    again = clone(NovelClassDiscovery.load(tmp_path / "model")).fit(*images[:2])
+    assert np.array_equal(again.predict_proba(images[0]), fitted.predict_proba(images[0]))
+
+
+def test_images_of_many_sizes_and_labels_of_many_kinds(images: Images) -> None:
+    X = [image[: 12 - row % 3] for row, image in enumerate(images[0])]
+    found = NovelClassDiscovery(np.int64(2), settings={**TINY, **NARROW}).fit(X, images[1].tolist())
+    assert len(found.predict(X[:5])) == 5
+
+
+def test_a_copy_whose_folder_has_gone(images: Images, tmp_path: Path) -> None:
+    one = NovelClassDiscovery(2, settings={**TINY, **NARROW}).fit(*images[:2])
+    copy = pickle.loads(pickle.dumps(one))
+    assert np.array_equal(copy.predict(images[0]), one.predict(images[0]))
+    del one
+    gc.collect()
+    with pytest.raises(UsageError, match="has gone with the object"):
+        copy.save(tmp_path / "model")
+
+
+def test_it_is_silent_unless_asked(images: Images, capsys: pytest.CaptureFixture[str]) -> None:
+    NovelClassDiscovery(2, settings={**TINY, **NARROW}).fit(*images[:2])
+    assert capsys.readouterr().out == ""
+    NovelClassDiscovery(2, settings={**TINY, **NARROW}, verbose=True).fit(*images[:2])
+    assert "pretrained encoder" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [0, 2.0, "3", None, True])
+def test_numbers_that_are_none(images: Images, number: Any) -> None:
+    with pytest.raises(UsageError, match="num_novel must be at least 1 class"):
+        NovelClassDiscovery(number).fit(*images[:2])
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"), [({"seed": 9}, "random_state"), ({"out": "x"}, "as out"), ([1], "a dict")]
+)
+def test_settings_that_are_none(images: Images, settings: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        NovelClassDiscovery(2, settings=settings).fit(*images[:2])
 
 
 def test_what_is_refused(images: Images, tmp_path: Path) -> None:
@@ -131,3 +192,15 @@ def test_what_is_refused(images: Images, tmp_path: Path) -> None:
         NovelClassDiscovery(2, "icc").fit(X, y)
     with pytest.raises(UsageError, match="a run must be in"):
         NovelClassDiscovery.load(tmp_path)
+    with pytest.raises(DataError, match="there must be images"):
+        NovelClassDiscovery(2).fit([], y)
+
+
+def test_what_a_fitted_one_refuses(fitted: NovelClassDiscovery, images: Images) -> None:
+    X, y, _ = images
+    with pytest.raises(DataError, match="there must be images"):
+        fitted.predict([])
+    with pytest.raises(DataError, match="the class of every image; got -1"):
+        fitted.score(X, y)
+    with pytest.raises(UsageError, match=r"set_params\(out=...\)"):
+        clone(fitted).fit(X, y)

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from newfound.core.config import Overrides
+from newfound.core.records import Say
 from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset
 from newfound.experiment.check import check_run
@@ -23,17 +25,35 @@ def discover(
 
     Settings are those of `newfound methods METHOD`; `pretrain.epochs` is given as `**{"pretrain.epochs": 5}`.
     """
-    source, folder = Source.of(dataset), Folder(Path(out))
+    return run_discovery(method, dataset, Source.of(dataset), Path(out), settings, resume=resume)
+
+
+def run_discovery(
+    method: str,
+    dataset: Dataset,
+    source: Source,
+    out: Path,
+    settings: Overrides,
+    *,
+    resume: bool = False,
+    say: Say = print,
+) -> dict[str, Any]:
+    """A whole run on images at hand, of which `source` tells where they come from; returns its results."""
+    folder = Folder(out)
     recipe = recipe_for(method, source.name, settings)
     check_run(recipe, dataset.split)
     folder.open(source, recipe, resume)
-    run = Run(folder, dataset, recipe, say=print)
-    trained = run.discover(folder.path.parent / "pretrained")
-    results, pile = finish(run, trained)
+    run = Run(folder, dataset, recipe, say=say)
+    results, pile = finish(run, run.discover(folder.path.parent / "pretrained"))
     write_page(Review.open(out), pile)
     return results
 
 
-def export(run: str | Path, out: str | Path, form: Format | None = None, link: How | None = None) -> None:
-    """Write the pile of a finished run with its classes: a table, COCO, or a folder for each class."""
-    write_export(Review.open(run), Path(out), form, link)
+def export(
+    run: str | Path, out: str | Path, form: Format | None = None, link: How | None = None
+) -> dict[str, str]:
+    """Write the pile of a finished run with its classes: a table, COCO, or a folder for each class.
+
+    Returns the classes whose folders have other names than they.
+    """
+    return write_export(Review.open(run), Path(out), form, link)

@@ -1,9 +1,11 @@
 """The library in the way of scikit-learn: fit on images of which some are labelled, predict on new ones."""
 
 import shutil
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,31 +15,34 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from newfound.api import discover
-from newfound.core.errors import UsageError
-from newfound.core.records import Task
-from newfound.data.arrays import Arrays, Labels, array_images, from_arrays
-from newfound.engine.bank import Viewer
+from newfound.api import run_discovery
+from newfound.core.errors import DataError, UsageError
+from newfound.data.arrays import Arrays, Labels, array_images, checked_classes, from_arrays
+from newfound.data.images import Dataset
+from newfound.engine.files import atomic_folder, check_writable
 from newfound.estimate.config import split_settings
 from newfound.experiment.assignments import Assignments
-from newfound.experiment.estimation import estimate_num_novel
+from newfound.experiment.call import changed_settings
+from newfound.experiment.estimation import estimate
 from newfound.experiment.folder import Folder
+from newfound.experiment.question import Question
 from newfound.experiment.reopen import load_method
 from newfound.experiment.run import best_head
-from newfound.experiment.source import looking_for
+from newfound.experiment.source import Source, looking_for
 from newfound.metrics.protocols import task_agnostic
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
+AUTO: Literal["auto"] = "auto"
 UNLABELLED = -1
 
 
 class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
     """Finds the classes of unlabelled images; y is -1 there, and a class from 0 on elsewhere.
 
-    num_novel: how many new classes, or "auto"; method: `newfound.method_names()` lists them; out: the folder
-    of the run, None for one that goes with the object; random_state: the seed; settings: those of
-    `newfound methods METHOD`.
+    num_novel: how many new classes, or "auto"; method: `newfound.method_names()` lists them; out: a new
+    folder for the run, None for one that goes with the object (`save` keeps it); random_state: the seed;
+    settings: those of `newfound methods METHOD`; verbose: whether to print how it goes.
 
     After `fit`: classes_ are the known classes as in y, then the new ones, numbered on from the highest;
     labels_ (n,) are the given and found classes; results_ is the run's results.json; run_ its folder.
@@ -45,31 +50,33 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        num_novel: int | Literal["auto"] = "auto",
+        num_novel: int | Literal["auto"] = AUTO,
         method: str = "iic",
         *,
         out: str | Path | None = None,
         random_state: int = 0,
         settings: Mapping[str, Any] | None = None,
+        verbose: bool = False,
     ) -> None:
         self.num_novel, self.method, self.out = num_novel, method, out
-        self.random_state, self.settings = random_state, settings
+        self.random_state, self.settings, self.verbose = random_state, settings, verbose
 
     def fit(self, X: Arrays, y: Labels) -> Self:
-        """Images (n, H, W) or (n, H, W, C) and labels (n,), -1 where there is none."""
-        settings = {**(self.settings or {}), "seed": self.random_state}
-        self._temporary = TemporaryDirectory() if self.out is None else None
-        out = Path(self._temporary.name, "run") if self._temporary else Path(str(self.out))
-        data = from_arrays(X, y, 1 if self.num_novel == "auto" else self.num_novel)
-        if self.num_novel == "auto":
-            place = out.parent / f"{out.name}-estimate"
-            found = estimate_num_novel(data, place, method=self.method, **settings)
-            data = looking_for(found["num_novel"], data)
-        self.results_ = discover(self.method, data, out, **split_settings(settings)[1])
-        labels = np.array(y, dtype=np.int64)
-        self._open(out)
-        labels[labels == UNLABELLED] = self._assigned()
-        self.labels_ = labels
+        """Images (n, H, W) or (n, H, W, C), or a list of them, and labels (n,), -1 where there is none."""
+        settings = self._checked_settings()
+        data = from_arrays(X, y, 1 if self.num_novel == AUTO else self.num_novel)
+        place = Path(mkdtemp()) if self.out is None else None
+        try:
+            results = self._run(data, place / "run" if place else Path(str(self.out)), settings)
+        except BaseException:
+            if place:
+                shutil.rmtree(place, ignore_errors=True)
+            raise
+        if place:
+            weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+        self._open(place / "run" if place else Path(str(self.out)), results)
+        self.labels_ = checked_classes(y, len(X))
+        self.labels_[self.labels_ == UNLABELLED] = self._assigned()
         return self
 
     def predict(self, X: Arrays) -> Ints:
@@ -93,20 +100,29 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         Classes of y that were not labelled in `fit` are the new ones.
         """
         check_is_fitted(self)
-        classes = np.asarray(y, dtype=np.int64)
+        classes = checked_classes(y, len(X))
+        if classes.min() == UNLABELLED:
+            raise DataError("a score needs the class of every image; got -1 for some; leave those images out")
         known = self.classes_[: self._method.task.num_known]
-        novel = np.setdiff1d(classes, known)
-        order = {int(label): place for place, label in enumerate([*known, *novel])}
-        joint = torch.tensor([order[int(label)] for label in classes])
+        ordered = np.concatenate([known, np.setdiff1d(classes, known)])
+        joint = torch.from_numpy((classes[:, None] == ordered).argmax(1))
         (found,) = task_agnostic(self._scores(X)[None], joint, self._method.task)
         return found["novel-ids"].all
 
     def save(self, folder: str | Path) -> None:
-        """Copy all that `load` needs, and what the run has written besides, to a new folder."""
+        """Copy all that `load` needs, and what else the run has written, to a new folder."""
         check_is_fitted(self)
-        if Path(folder).exists():
-            raise UsageError(f"a model is saved to a new folder; {folder} is there already; choose another")
-        shutil.copytree(self.run_, folder)
+        target = Path(folder)
+        if target.exists():
+            raise UsageError(f"a model is saved to a new folder; {target} is there already; choose another")
+        if not self.run_.exists():
+            raise UsageError(
+                f"the folder of the run must be there to be saved; {self.run_} has gone with the object that "
+                "was fitted; save that one"
+            )
+        check_writable(target)
+        with atomic_folder(target) as whole:
+            shutil.copytree(self.run_, whole, dirs_exist_ok=True)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -114,23 +130,51 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         run = Folder(Path(folder))
         if run.source().arrays is None:
             raise UsageError(
-                f"a model must be of images that were given as arrays; {folder} is a run on files; use "
-                "newfound predict"
+                f"a model must be of images that were given as arrays; {folder} is a run on other images; "
+                "use newfound predict"
             )
-        recipe = run.recipe()
-        found = cls(method=recipe.method, out=folder, random_state=recipe.run.seed)
-        found.results_ = run.read_results()
-        found._open(run.path)
-        found.num_novel = found._method.task.num_novel
+        recipe, results = run.recipe(), run.read_results()
+        settings = changed_settings(recipe, run.source().name)
+        seed = settings.pop("seed", 0)
+        found = cls(len(results["classes"]["novel"]), recipe.method, random_state=seed, settings=settings)
+        found._open(run.path, results)
         return found
 
-    def _open(self, run: Path) -> None:
-        self.run_ = run
+    def _checked_settings(self) -> dict[str, Any]:
+        given = {} if self.settings is None else self.settings
+        named = {"seed": "random_state", "out": "out", "method": "method", "num_novel": "num_novel"}
+        wrong = [key for key in named if key in given] if isinstance(given, Mapping) else [repr(given)]
+        if wrong:
+            raise UsageError(
+                f"settings must be a mapping of those that newfound methods {self.method} lists; got "
+                f"{wrong[0]}; give it as {named.get(wrong[0], 'a dict')}"
+            )
+        return {**given, "seed": self.random_state}
+
+    def _run(self, data: Dataset, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
+        """Estimate where it is asked for, then discover."""
+        if Folder(out).config.exists():
+            raise UsageError(
+                f"out must be a new folder; {out} holds a run already; choose another with "
+                "set_params(out=...)"
+            )
+        say = print if self.verbose else _silent
+        if self.num_novel != AUTO:
+            return run_discovery(self.method, data, Source.of(data), out, settings, say=say)
+        question = Question.of(Source(), self.method, settings)
+        found = estimate(question, data.split, out / "estimate", out.parent / "pretrained", say=say)
+        data = looking_for(found["num_novel"], data)
+        made = {"num_novel": found["num_novel"], "estimated": question.config.algorithm}
+        source = replace(Source.of(data), **made)
+        return run_discovery(self.method, data, source, out, split_settings(settings)[1], say=say)
+
+    def _open(self, run: Path, results: dict[str, Any]) -> None:
+        self.run_, self.results_ = run, results
         self._method, self._viewer, checkpoint = load_method(Folder(run))
         self._head = best_head(checkpoint.state["lines"])
-        task: Task = self._method.task
-        known = [int(name) for name in checkpoint.state["class_names"][: task.num_known]]
-        self.classes_ = np.array([*known, *range(max(known) + 1, max(known) + 1 + task.num_novel)])
+        known = [int(name) for name in results["classes"]["known"]]
+        novel = range(max(known) + 1, max(known) + 1 + self._method.task.num_novel)
+        self.classes_ = np.array([*known, *novel], dtype=np.int64)
 
     def _assigned(self) -> Ints:
         """(m,) the class that the run gives each unlabelled image, as in its assignments.csv."""
@@ -142,10 +186,13 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self._over(X, lambda view: self._method.scores(view)[self._head])
 
-    def _over(self, X: Arrays, function: Any) -> Tensor:
-        viewer: Viewer = self._viewer
-        images = array_images(X, (viewer.look.stored, viewer.look.stored)).to(viewer.device)
-        return viewer.over(images, function)
+    def _over(self, X: Arrays, function: Callable[[Tensor], Tensor]) -> Tensor:
+        side = self._viewer.look.stored
+        return self._viewer.over(array_images(X, (side, side)).to(self._viewer.device), function)
+
+
+def _silent(line: str) -> None:
+    pass
 
 
 def _numpy(values: Tensor) -> Floats:

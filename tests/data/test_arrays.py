@@ -115,5 +115,5 @@ def test_no_novel_class() -> None:
 
 
 def test_no_images() -> None:
-    with pytest.raises(DataError, match="for 0 images"):
+    with pytest.raises(DataError, match="there must be images"):
         from_arrays(_images(0, 12, 12), np.empty(0, np.int64), 1)

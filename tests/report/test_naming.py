@@ -62,6 +62,14 @@ def test_the_name_of_a_known_class(tmp_path: Path) -> None:
     assert after(typed, tmp_path) == {"ant": [1, 2], "bee's": [0], "n4": [3]}
 
 
+def test_names_that_look_like_options() -> None:
+    assert commands({"n1": "", "-n2": "n1"}) == [["newfound", "merge", "runs/my run", "--", "n1", "-n2"]]
+
+
+def test_composed_characters(tmp_path: Path) -> None:
+    assert after({"n1": "cafe\u0301", "n2": "café", "n3": "", "n4": ""}, tmp_path)["café"] == [0, 1]
+
+
 def test_the_name_of_another_that_keeps_it_or_gives_it_up(tmp_path: Path) -> None:
     assert after({"n1": "n2", "n2": "", "n3": "", "n4": ""}, tmp_path / "kept") == {
         **{"n2": [0, 1], "n3": [2], "n4": [3]}

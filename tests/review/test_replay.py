@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from newfound.review.edits import Edit, Merge, Part, Rename, Split, Undo, standing
+from newfound.review.edits import Edit, Merge, Move, Part, Rename, Split, Undo, standing
 from newfound.review.parts import parts_of
 from newfound.review.replay import by_features, by_rows, fit, names_after, replay, shares_after
 
@@ -79,6 +79,13 @@ def test_shares_follow_image_by_image() -> None:
         assert found[5][row] == pytest.approx(shares[row, 4] + (both if apart else 0))
 
 
+def test_the_share_of_a_new_image_goes_to_the_nearest_part() -> None:
+    shares = np.array([[0.1, 0, 0.2, 0.6, 0.1], [0.1, 0, 0.2, 0.6, 0.1]])
+    found = shares_after([SPLIT, Merge(2, [5])], shares, by_features(np.array([[9.0, 1.0], [1.0, 9.0]])))
+    assert found[3].tolist() == [0.6, 0]
+    assert found[2] == pytest.approx([0.2, 0.8])
+
+
 @pytest.mark.parametrize(
     ("edit", "fits"),
     [
@@ -89,6 +96,15 @@ def test_shares_follow_image_by_image() -> None:
         (Merge(9, [3]), False),
         (Merge(3, [9]), False),
         (Merge(3, [3]), False),
+        (Merge(2, [3, 3]), False),
+        (Merge(2, [0]), False),
+        (Rename([0], ["x"]), False),
+        (Rename([3], ["d"]), False),
+        (Move(0, [5]), True),
+        (Move(9, [5]), False),
+        (Move(0, [6]), False),
+        (Split(3, []), False),
+        (Split(3, [Part(3, "c", [2], []), Part(5, "x", [3], []), Part(5, "y", [4], [])]), False),
         (SPLIT, True),
         (Split(3, [Part(3, "c", [2, 3], []), Part(5, "d", [], [])]), False),
         (Split(3, [Part(5, "c", [2, 3], []), Part(3, "d", [4], [])]), False),
@@ -98,10 +114,10 @@ def test_shares_follow_image_by_image() -> None:
 )
 def test_an_edit_must_be_of_what_is_there(edit: Edit, fits: bool) -> None:
     names = {0: "ant", 2: "a", 3: "b", 4: "d"}
-    assert fit([edit], names, FOUND) == fits
+    assert fit([edit], names, 2, FOUND) == fits
 
 
 def test_an_edit_of_what_has_gone_does_not_fit() -> None:
     names = {0: "ant", 2: "a", 3: "b", 4: "d"}
     for edit in (Rename([3], ["x"]), Merge(0, [3]), SPLIT):
-        assert not fit([Merge(2, [3]), edit], names, FOUND)
+        assert not fit([Merge(2, [3]), edit], names, 2, FOUND)

@@ -176,7 +176,7 @@ def test_a_rename_of_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_log_that_is_not_ours_is_refused(tmp_path: Path, text: str) -> None:
-    begins = json.dumps({"of": review(tmp_path).digest})
+    begins = json.dumps({"edits of": review(tmp_path).digest})
     (tmp_path / "edits.jsonl").write_text(f"{begins}\n\n{text}\n")
     with pytest.raises(RunError, match="must hold the edits that newfound wrote; got in line 3"):
         review(tmp_path)
@@ -192,7 +192,8 @@ def test_a_log_of_other_assignments_is_refused(tmp_path: Path) -> None:
 
 def test_images_are_moved_and_moved_back(tmp_path: Path) -> None:
     mine = review(tmp_path)
-    mine.move("novel-3", "0.png", "4.png")
+    mine.move("novel-3", "0.png", "4.png", "0.png")
+    assert len(mine.log[-1].rows) == 2  # type: ignore[union-attr]
     mine.move("ant", "5.png")
     assert sizes(mine) == sizes(review(tmp_path)) == {"ant": 1, "novel-1": 1, "novel-2": 2, "novel-3": 3}
     mine.merge("novel-1", "novel-3")
@@ -202,7 +203,7 @@ def test_images_are_moved_and_moved_back(tmp_path: Path) -> None:
     assert sizes(mine) == {"novel-1": 2, "novel-2": 4, "novel-3": 1}
 
 
-@pytest.mark.parametrize("images", [(), ("9.png",), ("0.png", "nothing")])
+@pytest.mark.parametrize("images", [(), ("9.png",), ("0.png", "nothing"), ("0.png",)])
 def test_moves_of_images_that_are_not_there(tmp_path: Path, images: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match=r"must be one of the pile|needs images of the pile"):
         review(tmp_path).move("novel-1", *images)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from newfound.core.errors import DataError
 from newfound.core.records import Task
-from newfound.data.assemble import check_num_novel, own_dataset, own_look
+from newfound.data.assemble import checked_num_novel, own_dataset, own_look
 from newfound.data.decode import Pixels, Size, resized, to_rgb
 from newfound.data.images import Dataset, ResidentImages, Split, Truth
 from newfound.data.sizes import choose_side
@@ -28,9 +28,9 @@ def from_arrays(
 
     `test` makes it a benchmark: the true classes of the unlabelled images, test images, and their classes.
     """
-    check_num_novel(num_novel)
-    given = _classes(labels, len(images))
+    num_novel = checked_num_novel(num_novel)
     pictures = _pictures(images)
+    given = checked_classes(labels, len(pictures))
     side, why = choose_side([(picture.height, picture.width) for picture in pictures])
     known, pile = np.flatnonzero(given >= 0), np.flatnonzero(given < 0)
     known_classes = np.unique(given[known])
@@ -43,10 +43,10 @@ def from_arrays(
     )
     if test is None:
         return own_dataset("arrays", split, None, [str(c) for c in known_classes], (), why)
-    pile_classes = _classes(test[0], len(pile))
+    pile_classes = checked_classes(test[0], len(pile))
     classes = np.concatenate([known_classes, _novel_classes(pile_classes, known_classes, num_novel)])
     test_images = array_images(test[1], (side, side))
-    test_labels = _joint(_classes(test[2], len(test_images)), classes)
+    test_labels = _joint(checked_classes(test[2], len(test_images)), classes)
     truth = Truth(_joint(pile_classes, classes), test_images, test_labels)
     return own_dataset("arrays", split, truth, [str(c) for c in classes], (), why)
 
@@ -61,6 +61,8 @@ def array_images(images: Arrays, size: Size) -> ResidentImages:
 
 
 def _pictures(images: Arrays) -> list[Image.Image]:
+    if not hasattr(images, "__len__") or len(images) == 0:
+        raise DataError("there must be images, as an array or a list of arrays; got none; give some")
     return [_picture(np.asarray(image), row) for row, image in enumerate(images)]
 
 
@@ -100,7 +102,8 @@ def _bytes(values: Array, row: int) -> Pixels:
     )
 
 
-def _classes(labels: Labels, number: int) -> Classes:
+def checked_classes(labels: Labels, number: int) -> Classes:
+    """(n,) classes from 0 on, or -1, of `number` images."""
     classes = np.asarray(labels)
     if number == 0 or classes.shape != (number,) or not np.issubdtype(classes.dtype, np.integer):
         raise DataError(

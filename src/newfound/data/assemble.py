@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import count, islice
+from numbers import Integral
 
 from newfound.core.errors import UsageError
 from newfound.data.augment.recipes import NORMALISATION
@@ -46,8 +47,10 @@ def novel_names(taken: Iterable[str], number: int) -> tuple[str, ...]:
     return tuple(islice((name for name in map("novel-{}".format, count(1)) if name not in used), number))
 
 
-def check_num_novel(num_novel: int) -> None:
-    if num_novel < 1:
+def checked_num_novel(num_novel: int) -> int:
+    """A whole number of classes, of whatever type."""
+    if not isinstance(num_novel, Integral) or isinstance(num_novel, bool) or num_novel < 1:
         raise UsageError(
-            f"num_novel must be at least 1 class to discover; got {num_novel}; ask for at least 1"
+            f"num_novel must be at least 1 class to discover; got {num_novel!r}; give a whole number from 1"
         )
+    return int(num_novel)

@@ -9,7 +9,7 @@ import torch
 from newfound.core.errors import DataError
 from newfound.core.records import Task
 from newfound.data.arrays import array_images, from_arrays
-from newfound.data.assemble import check_num_novel, own_dataset, own_look
+from newfound.data.assemble import checked_num_novel, own_dataset, own_look
 from newfound.data.decode import stored_sizes
 from newfound.data.files import (
     labelled_files,
@@ -40,7 +40,7 @@ def load_own(
     A row of the labelled CSV without a label joins the pile, so one CSV may be given as both. `subset` keeps
     the first images of each known class, and as many for each novel class at even steps through the pile.
     """
-    check_num_novel(num_novel)
+    num_novel = checked_num_novel(num_novel)
     check_subset(subset)
     known, pile, left_out = _files(labelled, unlabelled, strict)
     _check_apart(known, pile)

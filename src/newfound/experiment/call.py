@@ -4,6 +4,7 @@ import shlex
 from dataclasses import asdict
 from typing import Any
 
+from newfound.core.config import Recipe
 from newfound.core.registry import recipe_for
 from newfound.estimate.algorithms import ALGORITHMS
 from newfound.estimate.config import PREFIX, estimate_config
@@ -20,14 +21,18 @@ def call_of(folder: Folder) -> str | None:
     by_hand = source.estimated is not None and source.estimated not in ALGORITHMS
     if source.arrays or source.held_out is not None or by_hand:
         return None
-    base = recipe_for(recipe.method, source.name, {"track": recipe.run.track}).flat()
-    settings = {key: value for key, value in recipe.flat().items() if value != base[key]}
-    if recipe.run.track != "published":
-        settings["track"] = recipe.run.track
+    settings = changed_settings(recipe, source.name)
     if source.estimated:
         settings |= _estimate_settings(folder, source)
     words = ["newfound", "discover", recipe.method, *(f"{key}={value}" for key, value in settings.items())]
     return shlex.join([*words, *_options(source), "--out", str(folder.path)])
+
+
+def changed_settings(recipe: Recipe, benchmark: str) -> dict[str, Any]:
+    """Those that are not the method's own for such images."""
+    base = recipe_for(recipe.method, benchmark, {"track": recipe.run.track}).flat()
+    changed = {key: value for key, value in recipe.flat().items() if value != base[key]}
+    return changed | ({"track": recipe.run.track} if recipe.run.track != "published" else {})
 
 
 def _estimate_settings(folder: Folder, source: Source) -> dict[str, Any]:

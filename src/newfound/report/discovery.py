@@ -76,8 +76,6 @@ def discovery(shown: Shown) -> Discovery:
 def _class(shown: Shown, index: int, ordered: Ints) -> FoundClass:
     """One class; `ordered` are all images, the least sure first."""
     rows = ordered[shown.assigned[ordered] == index]
-    others = [place for place in range(shown.num_known, len(shown.names)) if place != index]
-    novel_names = [shown.names[each] for each in others]
     surest = rows[::-1]
     central = surest[: min(SHOWN, -(-len(rows) // 2))]
     return FoundClass(
@@ -88,10 +86,15 @@ def _class(shown: Shown, index: int, ordered: Ints) -> FoundClass:
         central=central,
         doubtful=rows[: min(SHOWN, len(rows) - len(central))],
         known=_likest(shown.joint[rows, : shown.num_known], shown.names[: shown.num_known]),
-        novel=_likest(shown.novel[rows][:, [each - shown.num_known for each in others]], novel_names)
-        if others
-        else None,
+        novel=_likest_novel(shown, rows, index),
     )
+
+
+def _likest_novel(shown: Shown, rows: Ints, index: int) -> Likeness | None:
+    """The most probable novel class for these images but their own; None where there is no other."""
+    others = [place for place in range(shown.num_known, len(shown.names)) if place != index]
+    shares = shown.novel[rows][:, [place - shown.num_known for place in others]]
+    return _likest(shares, [shown.names[place] for place in others]) if others else None
 
 
 def _likest(probabilities: Floats, names: Sequence[str]) -> Likeness:

@@ -2,18 +2,23 @@
 function commands(run, known, typed) {
   const wanted = new Map();
   for (const [own, name] of typed) {
-    const target = name.trim() || own;
+    const target = name.trim().normalize("NFC") || own;
     wanted.set(target, [...(wanted.get(target) ?? []), own]);
   }
-  const merges = [], renames = [];
+  const lines = [], renames = [];
   for (const [name, classes] of wanted) {
     const stays = known.includes(name) || classes.includes(name) ? name : classes[0];
     const others = classes.filter(each => each !== stays);
-    if (others.length) merges.push(["merge", run, stays, ...others]);
+    if (others.length) lines.push(line("merge", run, [stays, ...others]));
     if (stays !== name) renames.push(`${stays}=${name}`);
   }
-  if (renames.length) merges.push(["rename", run, ...renames]);
-  return merges.map(words => ["newfound", ...words].map(quoted).join(" ")).join("\n");
+  if (renames.length) lines.push(line("rename", run, renames));
+  return lines.join("\n");
+}
+
+function line(verb, run, words) {
+  const option = words.some(each => each.startsWith("-")) ? ["--"] : [];
+  return ["newfound", verb, run, ...option, ...words].map(quoted).join(" ");
 }
 
 function quoted(word) {

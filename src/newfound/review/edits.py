@@ -5,10 +5,9 @@ No id is used twice, whatever is merged or undone.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -65,7 +64,6 @@ class Undo:
     """The last edit that still stands is taken back."""
 
 
-T = TypeVar("T")
 Edit = Rename | Merge | Split | Move | Undo
 KINDS: dict[str, type[Edit]] = {
     "rename": Rename,
@@ -93,10 +91,8 @@ def read_edits(path: Path, of: str) -> list[Edit]:
         return []
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    first, *others = numbered or [(1, "")]
-    begins = _read(path, *first, lambda fields: str(fields["of"]))
-    edits = [_read(path, *each, _edit) for each in others]
-    if begins != of:
+    edits = [_read(path, *each) for each in numbered[1:]]
+    if not numbered or numbered[0][1] != _begins(of):
         raise RunError(
             f"{path} must hold edits of what assignments.csv says; got those of another run, or that file "
             "has changed; bring it back, or move the edits away to begin again with the classes as found"
@@ -107,21 +103,22 @@ def read_edits(path: Path, of: str) -> list[Edit]:
 def write_edits(path: Path, of: str, edits: Sequence[Edit]) -> None:
     """Replace the log by a longer one."""
     names = {kind: name for name, kind in KINDS.items()}
-    lines = [{"of": of}, *({"edit": names[type(edit)]} | asdict(edit) for edit in edits)]
-    write_text(path, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
+    lines = [json.dumps({"edit": names[type(edit)]} | asdict(edit), ensure_ascii=False) for edit in edits]
+    write_text(path, "".join(f"{line}\n" for line in [_begins(of), *lines]))
 
 
-def _read(path: Path, number: int, line: str, use: Callable[[dict[str, Any]], T]) -> T:
+def _begins(of: str) -> str:
+    return json.dumps({"edits of": of})
+
+
+def _read(path: Path, number: int, line: str) -> Edit:
     try:
-        return use(json.loads(line))
+        fields = json.loads(line)
+        edit: Edit = TypeAdapter(KINDS[fields.pop("edit")]).validate_python(fields)
+        return edit
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = "something else" if isinstance(error, ValidationError) else repr(error)
         raise RunError(
             f"{path} must hold the edits that newfound wrote; got in line {number}: {why}; mend or remove "
             "that line, or move the file away to begin again with the classes as they were found"
         ) from None
-
-
-def _edit(fields: dict[str, Any]) -> Edit:
-    edit: Edit = TypeAdapter(KINDS[fields.pop("edit")]).validate_python(fields)
-    return edit

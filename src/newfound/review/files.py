@@ -19,10 +19,8 @@ PLACE: dict[How, Callable[[Path, Path], object]] = {
     "hardlink": os.link,
     "symlink": lambda file, place: place.symlink_to(file),
 }
-LONGEST = 100
-"""Characters of a folder's name."""
 MOST_BYTES = 240
-"""Of a file's name, so that a number fits in."""
+"""Of a name, so that a number fits in."""
 
 
 def files_of_pile(review: Review) -> list[Path]:
@@ -53,7 +51,7 @@ def write_folders(review: Review, out: Path, how: How) -> dict[str, str]:
 
 def safe(name: str) -> str:
     """What the usual file systems take as the name of a folder."""
-    text = re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name)[:LONGEST].rstrip(". ")
+    text = _cut(re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name)).rstrip(". ")
     reserved = re.fullmatch(r"(?i)con|prn|aux|nul|(com|lpt)\d", text)
     return f"{text}_" if reserved or not text else text
 
@@ -74,10 +72,13 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def _numbered(name: str, number: int) -> str:
-    """`a.png` → `a-2.png`; a name that is near the limit of file systems gives up its end."""
+    """`a.png` → `a-2.png`; a name near the limit of file systems gives up its end."""
     path = Path(name)
     ending = path.suffix if path.suffix.lower() in Image.registered_extensions() else ""
-    stem = path.name.removesuffix(ending)[
-        : MOST_BYTES // 4 if len(os.fsencode(path.name)) > MOST_BYTES else None
-    ]
+    stem = _cut(path.name.removesuffix(ending), len(os.fsencode(ending)))
     return str(path.with_name(f"{stem}-{number}{ending}"))
+
+
+def _cut(name: str, less: int = 0) -> str:
+    """As many characters as fit into `MOST_BYTES`, less some."""
+    return os.fsencode(name)[: MOST_BYTES - less].decode(errors="ignore")

@@ -79,24 +79,31 @@ def names_after(edits: Sequence[Edit], names: Mapping[int, str]) -> dict[int, st
     return now
 
 
-def fit(edits: Sequence[Edit], names: Mapping[int, str], ids: Ints) -> bool:
+def fit(edits: Sequence[Edit], names: Mapping[int, str], num_known: int, ids: Ints) -> bool:
     """Whether each edit is of classes and images that are there when its turn comes."""
-    return all(_fits(edit, edits[:number], names, ids) for number, edit in enumerate(edits))
+    return all(_fits(edit, edits[:number], names, num_known, ids) for number, edit in enumerate(edits))
 
 
-def _fits(edit: Edit, before: Sequence[Edit], names: Mapping[int, str], ids: Ints) -> bool:
-    there = names_after(before, names).keys()
+def _fits(edit: Edit, before: Sequence[Edit], names: Mapping[int, str], num_known: int, ids: Ints) -> bool:
+    there = names_after(before, names)
+    novel = {key for key in there if key >= num_known}
     if isinstance(edit, Rename):
-        return len(edit.ids) == len(edit.names) and there >= set(edit.ids)
-    if isinstance(edit, Merge):
-        return edit.into not in edit.ids and there >= {edit.into, *edit.ids}
-    if isinstance(edit, Move):
-        return edit.into in there and all(0 <= row < len(ids) for row in edit.rows)
-    assert isinstance(edit, Split)
-    rows = np.flatnonzero(replay(before, ids, by_rows(len(ids))) == edit.id)
-    first, *others = (part.id for part in edit.parts)
-    whole = sorted(row for part in edit.parts for row in part.rows) == rows.tolist()
-    return whole and edit.id == first and edit.id in there and not there & set(others)
+        fits = len(edit.ids) == len(edit.names) and _distinct(edit.ids) and novel >= set(edit.ids)
+    elif isinstance(edit, Merge):
+        fits = edit.into in there and _distinct([edit.into, *edit.ids]) and novel >= set(edit.ids)
+    elif isinstance(edit, Move):
+        fits = edit.into in there and all(0 <= row < len(ids) for row in edit.rows)
+    else:
+        assert isinstance(edit, Split)
+        rows = np.flatnonzero(replay(before, ids, by_rows(len(ids))) == edit.id).tolist()
+        parts = [part.id for part in edit.parts]
+        fits = parts[:1] == [edit.id] and edit.id in novel and _distinct([*there, *parts[1:]])
+        fits = fits and sorted(row for part in edit.parts for row in part.rows) == rows
+    return fits and _distinct(list(names_after([*before, edit], names).values()))
+
+
+def _distinct(values: Sequence[object]) -> bool:
+    return len(set(values)) == len(values)
 
 
 def unit(vectors: Floats) -> Floats:

@@ -1,5 +1,6 @@
 """The classes of a run as a person has left them."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,9 +145,12 @@ class Review:
 
     def move(self, into: str, *images: str) -> None:
         """Put images of the pile, given by path or file name, into another class, found or known."""
-        target, rows = self._id(into), [self._row(image) for image in images]
+        target, ids = self._id(into), self.ids
+        rows = [row for row in dict.fromkeys(map(self._row, images)) if ids[row] != target]
         if not rows:
-            raise UsageError("a move needs images of the pile; got none; name one")
+            raise UsageError(
+                f"a move needs images of the pile that are not in {into!r} yet; got none; name one"
+            )
         self._add(Move(target, rows))
 
     def undo(self) -> Edit:
@@ -160,7 +164,8 @@ class Review:
         return last
 
     def _check_log(self) -> None:
-        if not fit(self.edits, self.found, self.assignments.clusters + self.num_known):
+        clusters = self.assignments.clusters + self.num_known
+        if not fit(self.edits, self.found, self.num_known, clusters):
             raise RunError(
                 f"{self.folder.edits} must hold edits of the classes of this run; got those of others; "
                 "move it away to begin again with the classes as they were found"
@@ -193,7 +198,7 @@ class Review:
     def _row(self, image: str) -> int:
         """Of an image by its path as in the table, or by its file name where only one has it."""
         names = self.assignments.images
-        found = [row for row, name in enumerate(names) if name == image]
+        found = [row for row, name in enumerate(names) if name in (image, os.path.abspath(image))]
         found = found or [row for row, name in enumerate(names) if Path(name).name == image]
         if len(found) != 1:
             raise UsageError(
