@@ -149,7 +149,8 @@ def test_a_loaded_one_is_fitted_again_with_its_settings(
 
 def test_images_of_many_sizes_and_labels_of_many_kinds(images: Images) -> None:
     X = [image[: 12 - row % 3] for row, image in enumerate(images[0])]
-    found = NovelClassDiscovery(np.int64(2), settings={**TINY, **NARROW}).fit(X, images[1].tolist())
+    settings = {**TINY, **NARROW, "pretrain.epochs": 1, "encoder": "small"}
+    found = NovelClassDiscovery(np.int64(2), settings=settings).fit(X, images[1].tolist())
     assert len(found.predict(X[:5])) == 5
 
 
