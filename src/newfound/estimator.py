@@ -17,6 +17,7 @@ from torch import Tensor
 
 from newfound.api import run_discovery
 from newfound.core.errors import DataError, UsageError
+from newfound.core.records import Say
 from newfound.data.arrays import Arrays, Labels, array_images, checked_classes, from_arrays
 from newfound.data.images import Dataset
 from newfound.engine.files import atomic_folder, check_writable
@@ -65,16 +66,17 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         """Images (n, H, W) or (n, H, W, C), or a list of them, and labels (n,), -1 where there is none."""
         settings = self._checked_settings()
         data = from_arrays(X, y, 1 if self.num_novel == AUTO else self.num_novel)
-        place = Path(mkdtemp()) if self.out is None else None
+        temporary = mkdtemp() if self.out is None else None
+        out = Path(str(self.out)) if temporary is None else Path(temporary, "run")
         try:
-            results = self._run(data, place / "run" if place else Path(str(self.out)), settings)
+            results = self._run(data, out, settings)
         except BaseException:
-            if place:
-                shutil.rmtree(place, ignore_errors=True)
+            if temporary:
+                shutil.rmtree(temporary, ignore_errors=True)
             raise
-        if place:
-            weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
-        self._open(place / "run" if place else Path(str(self.out)), results)
+        if temporary:
+            weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
+        self._open(out, results)
         self.labels_ = checked_classes(y, len(X))
         self.labels_[self.labels_ == UNLABELLED] = self._assigned()
         return self
@@ -158,7 +160,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
                 f"out must be a new folder; {out} holds a run already; choose another with "
                 "set_params(out=...)"
             )
-        say = print if self.verbose else _silent
+        say: Say = print if self.verbose else lambda line: None
         if self.num_novel != AUTO:
             return run_discovery(self.method, data, Source.of(data), out, settings, say=say)
         question = Question.of(Source(), self.method, settings)
@@ -189,10 +191,6 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
     def _over(self, X: Arrays, function: Callable[[Tensor], Tensor]) -> Tensor:
         side = self._viewer.look.stored
         return self._viewer.over(array_images(X, (side, side)).to(self._viewer.device), function)
-
-
-def _silent(line: str) -> None:
-    pass
 
 
 def _numpy(values: Tensor) -> Floats:

@@ -12,11 +12,10 @@ from newfound.cli.train import StopAfter
 from newfound.cli.use import DataDir, RunFolder
 from newfound.core.errors import RunError, UsageError
 from newfound.data.holdout import hold_out, usual_held_out
-from newfound.data.images import Dataset
 from newfound.engine.checkpoint import Checkpoint
 from newfound.experiment import Folder, Source
 from newfound.experiment.check import check_run
-from newfound.experiment.run import check_images
+from newfound.experiment.reopen import images_of
 from newfound.experiment.trust import Trust
 
 
@@ -35,7 +34,7 @@ def trust(
     folder.read_results()
     limit = None if stop_after is None else duration(stop_after)
     source = _source(folder, data_dir, held_out)
-    whole = _images(folder, data_dir)
+    whole = images_of(folder, data_dir, Checkpoint.load(folder.checkpoint))
     number = usual_held_out(whole.split.task.num_known) if source.held_out is None else source.held_out
     dataset, source, recipe = hold_out(whole, number), replace(source, held_out=number), folder.recipe()
     console.print(dataset.note)
@@ -49,14 +48,6 @@ def trust(
         raise RunError("the run with hidden classes must finish; it did not; see above")
     console.print(str(Trust.of(folder)))
     console.print(f"newfound report {run} shows it on its page")
-
-
-def _images(folder: Folder, data_dir: str | None) -> Dataset:
-    """The images of the run, which must be those that it began with."""
-    source = folder.source()
-    dataset = replace(source, data_dir=data_dir or source.data_dir).load()
-    check_images(Checkpoint.load(folder.checkpoint), folder, dataset, dataset.fingerprint())
-    return dataset
 
 
 def _source(folder: Folder, data_dir: str | None, held_out: int | None) -> Source:

@@ -56,7 +56,7 @@ def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator
             "look at its assignments.csv instead"
         )
     method, viewer, checkpoint = load_method(folder)
-    data = _images(folder, data_dir).to(viewer.device)
+    data = _load(folder, data_dir).to(viewer.device)
     assert data.truth is not None
     return (
         Evaluator(method, viewer, data.split.unlabelled, data.truth),
@@ -72,8 +72,7 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
     classes, and how many are known.
     """
     method, viewer, checkpoint = load_method(folder)
-    data = _images(folder, data_dir)
-    check_images(checkpoint, folder, data, data.fingerprint())
+    data = images_of(folder, data_dir, checkpoint)
     split, head = data.split.to(viewer.device), best_head(checkpoint.state["lines"])
     labelled, unlabelled = (
         viewer.over(images, method.scores, axis=1)[head] for images in (split.labelled, split.unlabelled)
@@ -86,13 +85,18 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
 def pile_of(folder: Folder, data_dir: str | None = None) -> Pile:
     """What a run says of the unlabelled images it was trained on."""
     method, viewer, checkpoint = load_method(folder)
-    data = _images(folder, data_dir)
-    check_images(checkpoint, folder, data, data.fingerprint())
+    data = images_of(folder, data_dir, checkpoint)
     return Pile.of(method, viewer, data, best_head(checkpoint.state["lines"]))
 
 
-def _images(folder: Folder, data_dir: str | None) -> Dataset:
-    """The images that a run was trained on, from where they are now."""
+def images_of(folder: Folder, data_dir: str | None, checkpoint: Checkpoint) -> Dataset:
+    """The images that a run was trained on, from where they are now; any others are refused."""
+    data = _load(folder, data_dir)
+    check_images(checkpoint, folder, data, data.fingerprint())
+    return data
+
+
+def _load(folder: Folder, data_dir: str | None) -> Dataset:
     source = folder.source()
     return (replace(source, data_dir=data_dir) if data_dir else source).load()
 
@@ -100,8 +104,7 @@ def _images(folder: Folder, data_dir: str | None) -> Dataset:
 def pile_features(folder: Folder, images: Sequence[str]) -> NDArray[np.float32]:
     """Images of the pile, by name → features (n, D) of the encoder."""
     method, viewer, checkpoint = load_method(folder)
-    data = _images(folder, None)
-    check_images(checkpoint, folder, data, data.fingerprint())
+    data = images_of(folder, None, checkpoint)
     pile = data.split.unlabelled.to(viewer.device)
     place = {name: row for row, name in enumerate(pile.names)}
     rows = torch.tensor([place[name] for name in images], device=viewer.device)
