@@ -52,7 +52,8 @@ class _Normalise(torch.autograd.Function):
         mean = x.mean((0, 2, 3))
         var = (x.square().mean((0, 2, 3)) - mean.square()).clamp(min=0)
         rstd = (var + eps).rsqrt()
-        out = _affine(x, weight * rstd, bias - mean * weight * rstd)
+        scale = kept(weight * rstd)
+        out = _affine(x, scale, kept(bias - mean * scale))
         if plus is not None:
             out = out + plus.float()
         out = (out.relu() if relu else out).to(maps.dtype)
@@ -75,8 +76,8 @@ class _Normalise(torch.autograd.Function):
         to_bias = g.sum((0, 2, 3))
         to_weight = (g * (x - mean[:, None, None])).sum((0, 2, 3)) * rstd
         # dL/dx = scale (g - mean g - x_hat mean(g x_hat)), written as one line in x for each channel.
-        slope = -scale * rstd * to_weight / number
-        through = _affine(x, slope, -scale * to_bias / number - slope * mean)
+        slope = kept(-scale * rstd * to_weight / number)
+        through = _affine(x, slope, kept(-scale * to_bias / number - slope * mean))
         to_maps = (scale[:, None, None] * g + through).to(maps.dtype)
         return to_maps, gradient if ctx.added else None, to_weight, to_bias, None, None
 
