@@ -340,7 +340,7 @@ def test_figures_of_runs_on_other_classes(run: Finished, own_run: Finished) -> N
     ("call", "words"),
     [
         (("bogus",), ("bogus",)),
-        (("discover",), ("missing argument", "newfound discover --help")),
+        (("discover",), ("needs images", "--labelled")),
         (("discover", "iic", "--bogus"), ("--bogus", "newfound discover --help")),
         (("discover", "iic", "--track", "matched"), ("--track", "if it is a setting, write track=VALUE")),
         (("bench", "--batch-size=8"), ("--batch-size", "write batch_size=VALUE")),

@@ -76,7 +76,7 @@ def test_discovery_of_an_estimated_number() -> None:
 
 
 def test_own_images_of_an_estimated_number(images: OwnImages, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = ("discover", "iic", *TINY, *FEW, "encoder=small", *images.options[:4], "--num-novel", "auto")
+    call = ("discover", *TINY, *FEW, "encoder=small", *images.options[:4])  # of nobody says how many classes
     refused(1, (*call, "--out", "dtc"), "at least 5 known classes", "give the number of novel ones")
     opened: list[int] = []
 
@@ -93,6 +93,16 @@ def test_own_images_of_an_estimated_number(images: OwnImages, monkeypatch: pytes
     assert (
         len(json.loads(Path("run/results.json").read_text())["cluster_sizes"]) == config["data"]["num_novel"]
     )
+
+
+def test_a_run_that_was_given_a_number_goes_on_without_an_estimate(images: OwnImages) -> None:
+    call = ("discover", *TINY, "encoder=small", *images.options, "--out", "run")
+    works(*call, "--stop-after", "0s")
+    before = contents(Path("run"))
+    for auto in ((), ("--num-novel", "auto")):
+        unnumbered = ("discover", *TINY, *FEW, "encoder=small", *images.options[:4], *auto, "--out", "run")
+        refused(2, (*unnumbered, "--resume"), "must go on as it was started", "with --num-novel 2")
+        assert contents(Path("run")) == before
 
 
 @pytest.mark.parametrize(

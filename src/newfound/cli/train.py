@@ -42,7 +42,8 @@ Labelled = Annotated[
 ]
 Unlabelled = Annotated[str | None, typer.Option(help="Your unlabelled images: a folder, a CSV or a list.")]
 NumNovel = Annotated[
-    str | None, typer.Option(help="How many new classes to find in your images; auto estimates it.")
+    str | None,
+    typer.Option(help="How many new classes to find in your images; auto, the default, estimates it."),
 ]
 Size = Annotated[int | None, typer.Option(help="Side in pixels that your images are resized to.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail on the first file that cannot be decoded.")]
@@ -54,7 +55,7 @@ StopAfter = Annotated[
 
 
 def pretrain(
-    method: Method,
+    method: Method = USUAL,
     settings: Settings = None,
     *,
     data: Data = None,
@@ -71,14 +72,14 @@ def pretrain(
 ) -> None:
     """Train what a method starts from, and keep it for every run that needs the same."""
     source = Source(data, data_dir, subset, labelled, unlabelled, _given(num_novel), size, strict)
-    overrides = parse_overrides(settings or [])
+    method, overrides = method_and_settings(method, settings)
     where = out or Path("runs") / f"pretrain-{source.name}-{method}"
-    chain = run_estimated_chain if num_novel == AUTO else run_chain
+    chain = run_estimated_chain if _is_auto(num_novel, source) else run_chain
     chain(method, overrides, source, where, resume, stop_after, only_pretrain=True)
 
 
 def discover(
-    method: Method,
+    method: Method = USUAL,
     settings: Settings = None,
     *,
     data: Data = None,
@@ -99,11 +100,11 @@ def discover(
 ) -> None:
     """Find the novel classes: pretrain if needed, discover, write results.json and assignments.csv."""
     source = Source(data, data_dir, subset, labelled, unlabelled, _given(num_novel), size, strict)
-    overrides = parse_overrides(settings or [])
+    method, overrides = method_and_settings(method, settings)
     if pretrained is not None:
         overrides["pretrained"] = str(pretrained)
     where = out or Path("runs") / f"{source.name}-{method}"
-    chain = run_estimated_chain if num_novel == AUTO else run_chain
+    chain = run_estimated_chain if _is_auto(num_novel, source) else run_chain
     chain(method, overrides, source, where, resume, stop_after)
 
 
@@ -125,6 +126,12 @@ def _given(num_novel: str | None) -> int | None:
         ) from None
 
 
+def _is_auto(num_novel: str | None, source: Source) -> bool:
+    """Whether the number is to be estimated: when asked for, and where own images come without one."""
+    own = source.benchmark is None and source.labelled is not None and source.unlabelled is not None
+    return num_novel == AUTO or (num_novel is None and own)
+
+
 def run_estimated_chain(
     method: str,
     overrides: Overrides,
@@ -141,6 +148,7 @@ def run_estimated_chain(
     recipe = recipe_for(method, source.name, settings)
     if not resume:
         Folder(out).check(source, recipe, resume)
+    _check_estimated(Folder(out))
     dataset = load_unnumbered(source)
     split = dataset.split
     check_run(replace(recipe, run=question.recipe.run), unnumbered(split))
@@ -151,6 +159,16 @@ def run_estimated_chain(
     source = replace(source, num_novel=found["num_novel"], estimated=question.config.algorithm)
     dataset = looking_for(found["num_novel"], dataset)
     run_chain(method, settings, source, out, resume, left, dataset=dataset, only_pretrain=only_pretrain)
+
+
+def _check_estimated(folder: Folder) -> None:
+    """Refuse to estimate for a run that was given a number."""
+    if folder.config.exists() and (begun := folder.source()).estimated is None:
+        given = "without --num-novel" if begun.num_novel is None else f"with --num-novel {begun.num_novel}"
+        raise UsageError(
+            f"a run must go on as it was started; {folder.path} was {given}, and got an estimate; say it as "
+            "before, or choose another --out"
+        )
 
 
 def run_chain(

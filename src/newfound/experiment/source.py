@@ -73,8 +73,8 @@ class Source:
             return found if self.num_novel is None else looking_for(self.num_novel, found)
         if not (self.labelled and self.unlabelled and self.num_novel is not None):
             raise UsageError(
-                "a run needs images: --data NAME, or --labelled, --unlabelled and --num-novel together; "
-                "newfound data lists the names"
+                "a run needs images: --data NAME, or --labelled and --unlabelled, with --num-novel if it is "
+                "known; newfound data lists the names"
             )
         if self.data_dir is not None:
             raise UsageError("--data-dir must come with --data NAME; got own images; leave it out")
