@@ -45,6 +45,7 @@ SURFACE = {
     "move": {"run", "into", "images"},
     "undo": {"run"},
     "export": {"run", "out", "--format", "--link"},
+    "relocate": {"run", "--labelled", "--unlabelled"},
 }
 
 

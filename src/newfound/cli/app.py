@@ -29,6 +29,7 @@ VERBS = {
         "move": "review",
         "undo": "review",
         "export": "review",
+        "relocate": "use",
     },
     "Study methods": {
         "data": "look",

@@ -1,4 +1,4 @@
-"""The verbs that use finished runs: evaluate, figures, predict."""
+"""The verbs that use finished runs: evaluate, figures, predict, relocate."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,9 +10,11 @@ from rich import box
 from rich.table import Column, Table
 
 from newfound.cli.output import output, show_left_out
+from newfound.cli.train import Labelled, Unlabelled
 from newfound.core.errors import UsageError
 from newfound.engine.files import check_writable
 from newfound.experiment import Folder
+from newfound.experiment.relocate import relocate as move_images
 from newfound.experiment.reopen import evaluator_of, found_classes
 from newfound.report.curves import draw_curves
 from newfound.report.evaluation import evaluation_tables
@@ -145,6 +147,16 @@ def _check_new_csv(path: Path) -> None:
             "another name with --out"
         )
     check_writable(path)
+
+
+def relocate(run: RunFolder, *, labelled: Labelled = None, unlabelled: Unlabelled = None) -> None:
+    """Tell a run where its images are, if they moved."""
+    if labelled is None and unlabelled is None:
+        raise UsageError(
+            "relocate needs a new place: --labelled, --unlabelled or both; got neither; give one"
+        )
+    move_images(Folder(run), labelled, unlabelled)
+    print(f"{run} finds its images again")
 
 
 def sizes_table(sizes: Mapping[str, int]) -> Table:

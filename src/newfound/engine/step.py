@@ -97,7 +97,7 @@ class Step:
 
     def _fall_back(self, error: Exception) -> None:
         """Nothing was updated yet: compilation comes before the first gradient is applied."""
-        reason = _first_line(error)
+        reason = _reason(error)
         self.say(f"{self.loader.stage}: the step cannot be compiled here ({reason}), so it runs eagerly")
         self.mode = "eager"
         self._prepare, self._losses = self.loader.batch, self._forward
@@ -121,7 +121,7 @@ class Step:
 
     def _do_without_graph(self, error: Exception) -> None:
         """Nothing was updated: a capture records the step and does not run it."""
-        reason = _first_line(error)
+        reason = _reason(error)
         self.say(f"{self.loader.stage}: the step cannot be captured here ({reason}), so it runs compiled")
         self.mode, self._graph, self._static = "compiled", None, None
         self.optimiser.zero_grad(set_to_none=True)
@@ -176,8 +176,10 @@ def _without_hints() -> Iterator[None]:
         yield
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def _reason(error: Exception) -> str:
+    """The first line of what an error says, and its last where the first one only announces it."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{lines[0]} {lines[-1].strip()}" if lines[0].endswith(":") else lines[0]
 
 
 def _compile_errors() -> tuple[type[Exception], ...]:

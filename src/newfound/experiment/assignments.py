@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newfound.core.errors import RunError
+from newfound.data.images import within
 from newfound.engine.files import write_text
 from newfound.experiment.pile import Pile
 from newfound.metrics.outliers import outliers
@@ -53,8 +54,8 @@ class Assignments:
         )
 
     def digest(self) -> str:
-        """Changes when an image, its place or its cluster does."""
-        digest = blake2b("\0".join(self.images).encode("utf-8", "surrogateescape"), digest_size=8)
+        """Changes when an image, its place or its cluster does, and not when the whole pile moves."""
+        digest = blake2b("\0".join(within(self.images)).encode("utf-8", "surrogateescape"), digest_size=8)
         digest.update(self.clusters.astype(np.int64).tobytes())
         return digest.hexdigest()
 

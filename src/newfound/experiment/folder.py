@@ -78,9 +78,10 @@ class Folder:
             )
         differing = _differences(self.read(), _asked(source, recipe))
         if differing:
+            moved = "newfound relocate if images moved, " * (not {*differing} - {"labelled", "unlabelled"})
             raise UsageError(
                 f"a run must go on as it was started; got other values for {', '.join(differing)} than "
-                f"{self.path} has; leave them as they were, or choose another --out"
+                f"{self.path} has; {moved}leave them as they were, or choose another --out"
             )
 
     def _check_free(self) -> None:

@@ -30,7 +30,7 @@ def files_of_pile(review: Review) -> list[Path]:
     if missing:
         raise DataError(
             f"this needs the pile as files, where they were; {len(missing):,} of {len(files):,} images are "
-            f"no files there, first {missing[0]}; bring them back if they were, or export a csv"
+            f"no files there, first {missing[0]}; newfound relocate if they moved, or export a csv"
         )
     return files
 
