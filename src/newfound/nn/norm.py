@@ -76,8 +76,9 @@ class _Normalise(torch.autograd.Function):
         to_bias = g.sum((0, 2, 3))
         to_weight = (g * (x - mean[:, None, None])).sum((0, 2, 3)) * rstd
         # dL/dx = scale (g - mean g - x_hat mean(g x_hat)), written as one line in x for each channel.
-        slope = kept(-scale * rstd * to_weight / number)
-        through = _affine(x, slope, kept(-scale * to_bias / number - slope * mean))
+        # Triton 3.6 fails to compile these coefficients as `shift = a * to_bias - slope * mean`.
+        part, tilt = -scale / number, to_weight * rstd
+        through = _affine(x, kept(part * tilt), kept(part * (to_bias - tilt * mean)))
         to_maps = (scale[:, None, None] * g + through).to(maps.dtype)
         return to_maps, gradient if ctx.added else None, to_weight, to_bias, None, None
 
