@@ -4,7 +4,6 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -214,10 +213,10 @@ def test_a_step_that_cannot_be_captured_runs_compiled(
     reference, expected = stepping(digits, 0.1)
     (draw,) = draws(step, 1)
 
-    def refuse(self: Step, draw: Draw) -> None:
+    def refuse(*_: object) -> None:
         raise RuntimeError("operation not permitted when stream is capturing\nand more")
 
-    monkeypatch.setattr(Step, "_capture", refuse)
+    monkeypatch.setattr("newfound.engine.step.Graphs", refuse)
     step.mode, step._calls, step.say = "graph", 10, said.append
     step(draw)
     expected(draw)
@@ -230,39 +229,15 @@ def test_a_step_that_cannot_be_captured_runs_compiled(
         assert torch.equal(one, other)
 
 
-def test_a_replay_trains_on_the_draw_it_is_given(digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a CPU a graph is played by what it would have captured: a step on tensors that stay in place."""
-    _, step = stepping(digits, 0.1)
-    reference, expected = stepping(digits, 0.1)
-
-    class Graph:
-        def replay(self) -> None:
-            assert step._static is not None
-            step._train(step._static)
-
-    def capture(self: Step, draw: Draw) -> None:
-        self._static = Draw(**{name: torch.zeros_like(value) for name, value in draw.tensors().items()})
-        self._graph = Graph()  # type: ignore[assignment]
-
-    monkeypatch.setattr(Step, "_capture", capture)
-    step.mode, step._calls = "graph", 10
-    for draw in draws(step, 2):
-        fetched = replace(draw, pixels=step.loader._pixels((draw.labelled, draw.unlabelled)))
-        step(fetched)
-        expected(draw)
-    for one, other in zip(step.learner.parameters(), reference.parameters(), strict=True):
-        assert torch.equal(one, other)
-
-
 def test_a_capture_that_runs_out_of_memory_is_no_fallback(
     digits: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, step = stepping(digits, 0.1)
 
-    def refuse(self: Step, draw: Draw) -> None:
+    def refuse(*_: object) -> None:
         raise RuntimeError("CUDA out of memory")
 
-    monkeypatch.setattr(Step, "_capture", refuse)
+    monkeypatch.setattr("newfound.engine.step.Graphs", refuse)
     step.mode, step._calls = "graph", 10
     with pytest.raises(RuntimeError, match="out of memory"):
         step(next(draws(step, 1)))

@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import chain, count, islice, pairwise
 
 import torch
 
@@ -63,7 +63,8 @@ def step_speed(recipe: Recipe, split: Split, machine: Machine, mode: Mode, flops
     step = ready_step(recipe, split, machine, mode)
     draws = _endless(step.loader)
     first_losses = [_loss(step, draw) for draw in islice(draws, WARM_UP_STEPS + 1)]
-    ms = milliseconds(lambda: step(next(draws)), machine.device, machine.scale.seconds)
+    pairs = pairwise(draws)
+    ms = milliseconds(lambda: step(*next(pairs)), machine.device, machine.scale.seconds)
     whole = speed(ms, step.loader.batch_size, flops, machine)
     parts = None if mode == "graph" else _parts(step, draws)
     compiling = step.take_compile_seconds()

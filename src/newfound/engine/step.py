@@ -16,6 +16,7 @@ from newfound.core.config import TrainConfig
 from newfound.core.learner import Learner
 from newfound.core.records import Batch, Clock, Losses, Outputs, total
 from newfound.data.loader import Draw, Loader
+from newfound.engine.graphs import Graphs
 
 Mode = Literal["eager", "compiled", "graph"]
 Extra = Callable[[Outputs, Batch], Losses]
@@ -57,8 +58,7 @@ class Step:
             self._losses = torch.compile(self._forward, dynamic=False, options=COMPILER)
         # Shapes never change, so the fastest convolution found in the first step serves all others.
         torch.backends.cudnn.benchmark = self.device.type == "cuda"
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._static: Draw | None = None
+        self._graphs: Graphs | None = None
         self._calls = 0
         self._compile_seconds = 0.0
 
@@ -68,7 +68,8 @@ class Step:
         for value in self.sums.values():
             value.zero_()
 
-    def __call__(self, draw: Draw) -> None:
+    def __call__(self, draw: Draw, following: Draw | None = None) -> None:
+        """Train on `draw`; a graph makes the batch of the `following` one meanwhile."""
         self._calls += 1
         if self.mode == "eager":
             self._train(draw)
@@ -80,7 +81,7 @@ class Step:
             with self._side_stream():
                 self._train(draw)
         else:
-            self._replay(draw)
+            self._replay(draw, following)
 
     def _first(self, draw: Draw) -> None:
         """The step that compiles, timed apart; where nothing can be compiled, all steps are eager."""
@@ -103,27 +104,22 @@ class Step:
         self._prepare, self._losses = self.loader.batch, self._forward
         self.optimiser.zero_grad(set_to_none=True)
 
-    def _replay(self, draw: Draw) -> None:
-        if self._graph is None:
-            try:
-                self._capture(draw)
-            except RuntimeError as error:
-                if "memory" in str(error).lower():
-                    raise
-                self._do_without_graph(error)
-                self._train(draw)
-                return
-        assert self._graph is not None
-        assert self._static is not None
-        for name, fresh in draw.tensors().items():
-            getattr(self._static, name).copy_(fresh)
-        self._graph.replay()
+    def _replay(self, draw: Draw, following: Draw | None) -> None:
+        try:
+            self._graphs = self._graphs or Graphs(self._prepare, self._update, draw, self.device)
+        except RuntimeError as error:
+            if "memory" in str(error).lower():
+                raise
+            self._do_without_graph(error)
+            self._train(draw)
+        else:
+            self._graphs(draw, following)
 
     def _do_without_graph(self, error: Exception) -> None:
         """Nothing was updated: a capture records the step and does not run it."""
         reason = _reason(error)
         self.say(f"{self.loader.stage}: the step cannot be captured here ({reason}), so it runs compiled")
-        self.mode, self._graph, self._static = "compiled", None, None
+        self.mode = "compiled"
         self.optimiser.zero_grad(set_to_none=True)
 
     def take_compile_seconds(self) -> float:
@@ -132,7 +128,10 @@ class Step:
         return taken
 
     def _train(self, draw: Draw) -> None:
-        losses = self._losses(self._prepare(draw))
+        self._update(self._prepare(draw))
+
+    def _update(self, batch: Batch) -> None:
+        losses = self._losses(batch)
         self.scaler.scale(total(losses)).backward()  # type: ignore[no-untyped-call]
         self.scaler.step(self.optimiser)
         self.scaler.update()
@@ -159,13 +158,6 @@ class Step:
         with torch.cuda.stream(torch.cuda.Stream(self.device)):  # type: ignore[no-untyped-call]
             yield
         torch.cuda.synchronize(self.device)
-
-    def _capture(self, draw: Draw) -> None:
-        torch.cuda.synchronize(self.device)
-        self._static = Draw(**{name: value.clone() for name, value in draw.tensors().items()})
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._train(self._static)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 
 import torch
 
@@ -84,8 +85,9 @@ class Trainer:
         torch.manual_seed(derive(self.loader.seed, self.loader.stage, epoch, "learner"))
         self.learner.train()
         self.step.reset(epoch)
-        for draw in self.loader.draws(epoch):
-            self.step(draw)
+        for draw, following in pairwise(chain(self.loader.draws(epoch), [None])):
+            assert draw is not None
+            self.step(draw, following)
         sums = {name: value.cpu() for name, value in self.step.sums.items()}
         losses = {name: value.mean().item() / self.loader.steps for name, value in sums.items()}
         self._check(epoch, losses)
