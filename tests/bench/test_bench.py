@@ -1,11 +1,14 @@
 """A tiny benchmark from the command's arguments to its JSON, and what it refuses."""
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from newfound.bench import record as bench_parts
 from newfound.bench.scale import Scale
 from newfound.bench.setup import PARTS
 from newfound.cli.bench import bench
@@ -47,7 +50,7 @@ def test_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         record["config"]["batch_size"] == record["step"]["batch_size"] == record["terms"]["batch_size"] == 8
     )
     eager = record["step"]["modes"]["eager"]
-    assert set(eager) == {*SPEED, "compile_seconds", "first_losses"}
+    assert set(eager) == {*SPEED, "mode", "compile_seconds", "first_losses"}
     assert set(record["baseline"]) == {*SPEED, "network_ms", "precision", "workers", "times_as_long"}
     assert list(eager["split_ms"]) == list(record["baseline"]["split_ms"]) == SPLIT
     assert record["baseline"]["times_as_long"] == {"eager": record["baseline"]["ms"] / eager["ms"]}
@@ -82,6 +85,32 @@ def test_every_method_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert set(measured) == set(method_names()) - {"kmeans"}
     assert all(each["mode"] == "eager" and _positive(each) for each in measured.values())
     assert "openmix" in capsys.readouterr().out
+
+
+def test_what_was_measured_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> Iterator[None]:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setitem(bench_parts._MEASURES, "evaluation", interrupted)
+    path = tmp_path / "bench.json"
+    with pytest.raises(KeyboardInterrupt):
+        bench("iic", SETTINGS, parts="inter,evaluation", out=path)
+    assert len(json.loads(path.read_text())["inter"]) == 4
+
+
+def test_the_mode_that_ran_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(function: object, **_: object) -> Callable[..., None]:
+        def fail(*arguments: object) -> None:
+            raise torch._dynamo.exc.TorchDynamoException("no compiler")
+
+        return fail
+
+    monkeypatch.setattr(torch, "compile", broken)
+    path = tmp_path / "bench.json"
+    bench("iic", SETTINGS, parts="step", modes="compiled", out=path)
+    ((name, way),) = json.loads(path.read_text())["step"]["modes"].items()
+    assert name == way["mode"] == "eager"
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_laps_name_their_parts() -> None:
 def test_the_largest_difference_is_relative_to_the_first_mode() -> None:
     def way(*losses: float) -> StepSpeed:
         return StepSpeed(
-            1.0, 1.0, 1.0, 1.0, 1.0, split_ms=None, compile_seconds=0.0, first_losses=list(losses)
+            *(1.0,) * 5, mode="eager", split_ms=None, compile_seconds=0.0, first_losses=list(losses)
         )
 
     assert largest_difference({"eager": way(2.0, 4.0)}) == 0

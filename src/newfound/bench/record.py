@@ -1,7 +1,7 @@
 """One benchmark from beginning to end, as a record for results/bench/."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -26,12 +26,19 @@ EPOCH_STEPS = 20
 """Batches in the set of random images that is trained on."""
 
 
-def bench_record(setup: Setup, say: Say) -> dict[str, Any]:
-    """Measure every part that is asked for."""
+def bench_records(setup: Setup, say: Say) -> Iterator[dict[str, Any]]:
+    """Measure every part that is asked for; each record holds all that was measured so far."""
     start = time.perf_counter()
     say(f"{setup.device.type}: the rate of a matrix product")
     machine = measured_machine(setup.device, setup.precision, setup.scale)
-    parts = {part: _MEASURES[part](setup, machine, say) for part in setup.parts}
+    parts: dict[str, Any] = {}
+    for part in setup.parts:
+        for found in _MEASURES[part](setup, machine, say):
+            parts[part] = found
+            yield _record(setup, machine, parts, time.perf_counter() - start)
+
+
+def _record(setup: Setup, machine: Machine, parts: dict[str, Any], seconds: float) -> dict[str, Any]:
     if "step" in parts and "baseline" in parts:
         ms = parts["baseline"]["ms"]
         parts["baseline"]["times_as_long"] = {
@@ -48,7 +55,7 @@ def bench_record(setup: Setup, say: Say) -> dict[str, Any]:
         "precision": str(setup.precision).removeprefix("torch."),
         "matrix_product": {"side": machine.scale.matrix_side, "tflops": machine.product_tflops},
         **parts,
-        "seconds": time.perf_counter() - start,
+        "seconds": seconds,
     }
 
 
@@ -59,23 +66,24 @@ def _split(setup: Setup, recipe: Recipe) -> Split:
     return noise_split(setup.task, setup.look, known, number - known, setup.device)
 
 
-def _step(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+def _step(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
     recipe = setup.step_recipe
     split = _split(setup, recipe)
     flops = step_flops(recipe, split, machine)
     modes: dict[Mode, StepSpeed] = {}
     for mode in setup.modes:
         say(f"step: {mode}" + ("" if mode == "eager" else ", which compiles for one to two minutes"))
-        modes[mode] = step_speed(recipe, split, machine, mode, flops)
-    return {
-        "batch_size": recipe.train["discover"].batch_size,
-        "flops": flops,
-        "largest_loss_difference": largest_difference(modes),
-        "modes": {mode: asdict(way) for mode, way in modes.items()},
-    }
+        way = step_speed(recipe, split, machine, mode, flops)
+        modes[way.mode] = way
+        yield {
+            "batch_size": recipe.train["discover"].batch_size,
+            "flops": flops,
+            "largest_loss_difference": largest_difference(modes),
+            "modes": {mode: asdict(way) for mode, way in modes.items()},
+        }
 
 
-def _methods(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+def _methods(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
     """The step of every method that has one, in the last of the modes."""
     found, mode = {}, setup.modes[-1]
     small = {**setup.scale.step, "device": setup.recipe.run.device, "precision": setup.recipe.run.precision}
@@ -87,42 +95,42 @@ def _methods(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
         say(f"methods: {name}, {mode}")
         split = _split(setup, recipe)
         way = step_speed(recipe, split, machine, mode, step_flops(recipe, split, machine))
-        found[name] = {"mode": mode, "batch_size": train.batch_size, **asdict(way)}
-    return found
+        found[name] = {"batch_size": train.batch_size, **asdict(way)}
+        yield found
 
 
-def _baseline(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+def _baseline(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
     say("baseline: the straightforward step")
     release(machine.device)
-    return asdict(baseline_speed(setup.step_recipe, _split(setup, setup.step_recipe), machine))
+    yield asdict(baseline_speed(setup.step_recipe, _split(setup, setup.step_recipe), machine))
 
 
-def _terms(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+def _terms(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
     say("terms: augmentation, Sinkhorn and losses")
     batch_size = setup.recipe.train["discover"].batch_size
     compared = term_comparison(setup.recipe, _split(setup, setup.recipe), machine)
-    return {"batch_size": batch_size, **compared}
+    yield {"batch_size": batch_size, **compared}
 
 
-def _inter(setup: Setup, machine: Machine, say: Say) -> list[dict[str, Any]]:
+def _inter(setup: Setup, machine: Machine, say: Say) -> Iterator[list[dict[str, Any]]]:
     say("inter: closed form, matrix product and loops")
     release(machine.device)
-    return inter_comparison(machine)
+    yield inter_comparison(machine)
 
 
-def _evaluation(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+def _evaluation(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
     say(f"evaluation: {machine.scale.evaluation_images:,} images")
-    return evaluation(setup.step_recipe, setup.task, setup.look, machine)
+    yield evaluation(setup.step_recipe, setup.task, setup.look, machine)
 
 
-def _kmeans(setup: Setup, machine: Machine, say: Say) -> dict[str, Any]:
+def _kmeans(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
     # Asked for alone it may take minutes, on a CPU too.
     size = FULL.kmeans if setup.parts == ("kmeans",) else machine.scale.kmeans
     say(f"kmeans: {size[0]:,} samples of {size[1]} features, ours and scikit-learn's")
-    return kmeans_comparison(size, machine.device)
+    yield kmeans_comparison(size, machine.device)
 
 
-_MEASURES: dict[str, Callable[[Setup, Machine, Say], Any]] = {
+_MEASURES: dict[str, Callable[[Setup, Machine, Say], Iterator[Any]]] = {
     "step": _step,
     "baseline": _baseline,
     "terms": _terms,

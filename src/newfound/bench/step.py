@@ -29,6 +29,8 @@ SPLIT_STEPS = 5
 class StepSpeed(Speed):
     """Of one mode."""
 
+    mode: Mode
+    """The one that ran: what cannot be compiled or captured does without."""
     split_ms: dict[str, float] | None
     """The parts, measured apart: each waits for the device, so they add up to more than `ms`."""
     compile_seconds: float
@@ -66,9 +68,11 @@ def step_speed(recipe: Recipe, split: Split, machine: Machine, mode: Mode, flops
     pairs = pairwise(draws)
     ms = milliseconds(lambda: step(*next(pairs)), machine.device, machine.scale.seconds)
     whole = speed(ms, step.loader.batch_size, flops, machine)
-    parts = None if mode == "graph" else _parts(step, draws)
+    parts = None if step.mode == "graph" else _parts(step, draws)
     compiling = step.take_compile_seconds()
-    return StepSpeed(**vars(whole), split_ms=parts, compile_seconds=compiling, first_losses=first_losses)
+    return StepSpeed(
+        **vars(whole), mode=step.mode, split_ms=parts, compile_seconds=compiling, first_losses=first_losses
+    )
 
 
 def _loss(step: Step, draw: Draw) -> float:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from newfound.bench.record import bench_record
+from newfound.bench.record import bench_records
 from newfound.bench.setup import MODES, ON_REQUEST, PARTS, checked_setup
 from newfound.bench.tables import bench_tables
 from newfound.cli.output import output
@@ -37,11 +37,12 @@ def bench(
     method, overrides = method_and_settings(method, settings)
     setup = checked_setup(method, data, overrides, _names(modes), _names(parts))
     console = output()
-    record = bench_record(setup, console.print)
+    for record in bench_records(setup, console.print):
+        if out is not None:  # what was measured stays, whatever ends the rest
+            write_json(out, record)
     for table in bench_tables(record):
         console.print(table)
     if out is not None:
-        write_json(out, record)
         console.print(f"written: {out}")
 
 
