@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from newfound.report.live import Server
 from tests.cli.calls import TINY, contents, refused, works
 from tests.cli.conftest import Finished, OwnImages
 
@@ -116,6 +117,22 @@ def test_what_is_refused(mine: Path, run: Finished, tmp_path: Path) -> None:
     refused(2, ("export", mine, mine), "is there already")
     refused(1, ("export", run.path, "digits", "--format", "folders"), "needs the pile as files", "csv")
     assert not (mine / "edits.jsonl").exists()
+
+
+def test_the_page_is_served_until_ctrl_c(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked_at(server: Server) -> None:
+        assert "novel-1" in server.live.get("").content.decode()
+        assert server.live.get("image/0").kind == "image/png"
+        assert server.live.post(b'{"verb": "rename", "names": {"novel-1": "wasps"}}').status == 204
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Server, "serve_forever", looked_at)
+    out = works("review", mine)
+    assert re.search(r"^open http://127\.0\.0\.1:\d+/\S{16}/$", out, re.MULTILINE)
+    assert f"ended; newfound classes {mine}" in out
+    assert "wasps" in works("classes", mine)
+    refused(2, ("review", mine, "--port", "70000"), "--port")
+    refused(2, ("review", "nowhere"), "nowhere", "check the path")
 
 
 def test_a_run_on_a_benchmark_can_be_exported_too(run: Finished) -> None:

@@ -38,6 +38,7 @@ SURFACE = {
     "figures": {"run", "--compare", "--out", "--data-dir"},
     "predict": {"run", "images", "--out", "--strict"},
     "trust": {"run", "--hold-out", "--data-dir", "--stop-after"},
+    "review": {"run", "--port", "--data-dir"},
     "classes": {"run"},
     "rename": {"run", "names"},
     "merge": {"run", "into", "others"},

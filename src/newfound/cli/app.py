@@ -22,6 +22,7 @@ VERBS = {
         "predict": "use",
     },
     "Make them yours": {
+        "review": "live",
         "classes": "review",
         "rename": "review",
         "merge": "review",

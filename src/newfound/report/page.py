@@ -19,7 +19,7 @@ from newfound.experiment.trust import Trust
 from newfound.report.discovery import QUEUE, discovery
 from newfound.report.palette import colour
 from newfound.report.shown import Shown
-from newfound.report.thumbnails import data_uri
+from newfound.report.thumbnails import TINY, data_uri
 from newfound.report.tsne import MOST_POINTS, embed, stratified
 from newfound.review.review import Review
 
@@ -32,6 +32,7 @@ class Picture:
     """An image of the pile as the page shows it."""
 
     src: str
+    row: int
     file: str
     name: str
     """Its class."""
@@ -56,13 +57,37 @@ def write_page(review: Review, pile: Pile, out: Path | None = None, call: str | 
     write_text(out or folder.report, text)
 
 
+@dataclass(frozen=True)
+class Chart:
+    """Images that stand for the pile, by row, each with its place in the unit square."""
+
+    rows: NDArray[np.integer]
+    places: NDArray[np.floating]
+
+    @classmethod
+    def of(cls, pile: Pile, assigned: NDArray[np.integer]) -> "Chart":
+        """A part of every class that images are `assigned` to."""
+        rows = stratified(assigned, MOST_POINTS)
+        places = embed(pile.logits[rows])
+        low, high = places.min(0), places.max(0)
+        return cls(rows, (places - low) / np.maximum(high - low, 1e-9))
+
+
 def page(
-    pile: Pile, review: Review, results: Mapping[str, Any], trust: Trust | None, call: str | None
+    pile: Pile,
+    review: Review,
+    results: Mapping[str, Any],
+    trust: Trust | None,
+    call: str | None,
+    live: Chart | None = None,
 ) -> str:
-    """The HTML of a run: `results` are its results.json."""
+    """The HTML of a run: `results` are its results.json.
+
+    A page that is served `live` edits the classes itself and asks for its pictures; its map stays as it is.
+    """
     shown = Shown.of(pile, review)
     found = discovery(shown)
-    album = Album(pile, shown)
+    album = Album(pile, shown, linked=live is not None)
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
     )
@@ -82,43 +107,41 @@ def page(
         call=call,
         pictures=album.pictures,
         looks_known=found.looks_known[:QUEUE],
-        points=_map(album),
+        points=_map(album, live or Chart.of(pile, shown.assigned)),
+        live=live is not None,
+        tiny=max(pile.images.size) <= TINY,
         colour=colour,
         seconds=sum(stage["seconds"] for stage in results["timing"].values()),
     )
 
 
 class Album:
-    """Pictures of the images that a page shows, each fetched when it is asked for."""
+    """Pictures of the images that a page shows: within it, or `linked` to whoever serves it."""
 
-    def __init__(self, pile: Pile, shown: Shown) -> None:
-        self.pile, self.shown = pile, shown
+    def __init__(self, pile: Pile, shown: Shown, linked: bool) -> None:
+        self.pile, self.shown, self.linked = pile, shown, linked
 
     def pictures(self, rows: NDArray[np.integer]) -> list[Picture]:
-        return [
-            Picture(data_uri(pixels), *self.caption(row))
-            for row, pixels in zip(rows, self.pile.pixels(rows), strict=True)
-        ]
+        if self.linked:
+            sources = [f"image/{row}" for row in rows]
+        else:
+            sources = [data_uri(pixels) for pixels in self.pile.pixels(rows)]
+        return [self._picture(source, row) for source, row in zip(sources, rows.tolist(), strict=True)]
 
-    def caption(self, row: int) -> tuple[str, str, float]:
-        """File, class and confidence of an image."""
-        name = self.shown.names[self.shown.assigned[row]]
-        return self.pile.images.names[row], name, float(self.shown.confidence[row])
+    def _picture(self, source: str, row: int) -> Picture:
+        shown = self.shown
+        name = shown.names[shown.assigned[row]]
+        return Picture(source, row, self.pile.images.names[row], name, float(shown.confidence[row]))
 
 
-def _map(album: Album) -> list[Mapping[str, Any]]:
-    """Images that stand for the pile, each with its place in the unit square."""
+def _map(album: Album, chart: Chart) -> list[Mapping[str, Any]]:
     shown = album.shown
-    rows = stratified(shown.assigned, MOST_POINTS)
-    places = embed(album.pile.logits[rows])
-    low, high = places.min(0), places.max(0)
-    places = (places - low) / np.maximum(high - low, 1e-9)
     return [
         {
             **vars(picture),
             "x": round(float(x), 4),
             "y": round(float(y), 4),
-            "colour": colour(shown.ids[index]),
+            "colour": colour(shown.ids[shown.assigned[picture.row]]),
         }
-        for picture, (x, y), index in zip(album.pictures(rows), places, shown.assigned[rows], strict=True)
+        for picture, (x, y) in zip(album.pictures(chart.rows), chart.places, strict=True)
     ]
