@@ -214,10 +214,14 @@ def test_a_step_that_cannot_be_captured_runs_compiled(
     (draw,) = draws(step, 1)
 
     def refuse(*_: object) -> None:
-        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+        try:
+            raise RuntimeError("operation not permitted when stream is capturing\nand more")
+        finally:
+            raise RuntimeError("the capture cannot be ended")
 
-    monkeypatch.setattr("newfound.engine.step.Graphs", refuse)
+    monkeypatch.setattr("newfound.engine.step.StepGraph", refuse)
     step.mode, step._calls, step.say = "graph", 10, said.append
+    vars(step)["_stream"] = None
     step(draw)
     expected(draw)
     assert vars(step)["mode"] == "compiled"
@@ -237,7 +241,8 @@ def test_a_capture_that_runs_out_of_memory_is_no_fallback(
     def refuse(*_: object) -> None:
         raise RuntimeError("CUDA out of memory")
 
-    monkeypatch.setattr("newfound.engine.step.Graphs", refuse)
+    monkeypatch.setattr("newfound.engine.step.StepGraph", refuse)
     step.mode, step._calls = "graph", 10
+    vars(step)["_stream"] = None
     with pytest.raises(RuntimeError, match="out of memory"):
         step(next(draws(step, 1)))

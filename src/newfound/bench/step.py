@@ -23,6 +23,8 @@ from newfound.experiment.plugin import extra_loss
 from newfound.experiment.run import stage_loader
 
 SPLIT_STEPS = 5
+FIRST_STEPS = WARM_UP_STEPS + 5
+"""Whose losses are compared between the modes: some of them after the capture."""
 
 
 @dataclass(frozen=True)
@@ -63,22 +65,21 @@ def step_speed(recipe: Recipe, split: Split, machine: Machine, mode: Mode, flops
     """Time whole steps, then, unless they are one graph, their parts."""
     release(machine.device)
     step = ready_step(recipe, split, machine, mode)
-    draws = _endless(step.loader)
-    first_losses = [_loss(step, draw) for draw in islice(draws, WARM_UP_STEPS + 1)]
-    pairs = pairwise(draws)
+    pairs = pairwise(_endless(step.loader))
+    first_losses = [_loss(step, *pair) for pair in islice(pairs, FIRST_STEPS)]
     ms = milliseconds(lambda: step(*next(pairs)), machine.device, machine.scale.seconds)
     whole = speed(ms, step.loader.batch_size, flops, machine)
-    parts = None if step.mode == "graph" else _parts(step, draws)
+    parts = None if step.mode == "graph" else _parts(step, (draw for draw, _ in pairs))
     compiling = step.take_compile_seconds()
     return StepSpeed(
         **vars(whole), mode=step.mode, split_ms=parts, compile_seconds=compiling, first_losses=first_losses
     )
 
 
-def _loss(step: Step, draw: Draw) -> float:
+def _loss(step: Step, draw: Draw, following: Draw) -> float:
     """Train on a draw and say what its loss was."""
     step.reset(0)
-    step(draw)
+    step(draw, following)
     return sum(value.mean().item() for value in step.sums.values())
 
 

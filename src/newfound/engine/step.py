@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -16,7 +17,7 @@ from newfound.core.config import TrainConfig
 from newfound.core.learner import Learner
 from newfound.core.records import Batch, Clock, Losses, Outputs, total
 from newfound.data.loader import Draw, Loader
-from newfound.engine.graphs import Graphs
+from newfound.engine.graph import StepGraph
 
 Mode = Literal["eager", "compiled", "graph"]
 Extra = Callable[[Outputs, Batch], Losses]
@@ -58,7 +59,7 @@ class Step:
             self._losses = torch.compile(self._forward, dynamic=False, options=COMPILER)
         # Shapes never change, so the fastest convolution found in the first step serves all others.
         torch.backends.cudnn.benchmark = self.device.type == "cuda"
-        self._graphs: Graphs | None = None
+        self._graph: StepGraph | None = None
         self._calls = 0
         self._compile_seconds = 0.0
 
@@ -105,19 +106,25 @@ class Step:
         self.optimiser.zero_grad(set_to_none=True)
 
     def _replay(self, draw: Draw, following: Draw | None) -> None:
+        if self._graph is None:
+            self._capture(draw)
+        if self._graph is None:
+            self._train(draw)
+        else:
+            self._graph(draw, following)
+
+    def _capture(self, draw: Draw) -> None:
         try:
-            self._graphs = self._graphs or Graphs(self._prepare, self._update, draw, self.device)
+            self._graph = StepGraph(self._prepare, self._update, draw, self._stream)
         except RuntimeError as error:
             if "memory" in str(error).lower():
                 raise
             self._do_without_graph(error)
-            self._train(draw)
-        else:
-            self._graphs(draw, following)
 
     def _do_without_graph(self, error: Exception) -> None:
         """Nothing was updated: a capture records the step and does not run it."""
-        reason = _reason(error)
+        # What went wrong, and not that the capture could not be ended then.
+        reason = _reason(error.__context__ or error)
         self.say(f"{self.loader.stage}: the step cannot be captured here ({reason}), so it runs compiled")
         self.mode = "compiled"
         self.optimiser.zero_grad(set_to_none=True)
@@ -148,6 +155,11 @@ class Step:
         losses = self.learner.loss(out, batch, self.clock)
         return losses | self.extra(out, batch) if self.extra else losses
 
+    @cached_property
+    def _stream(self) -> torch.cuda.Stream:
+        """Where a step is warmed up and captured; what runs beside it comes second."""
+        return torch.cuda.Stream(self.device, priority=-1)  # type: ignore[no-untyped-call]
+
     @contextmanager
     def _side_stream(self) -> Iterator[None]:
         """Warm-up before a capture happens on a stream of its own, as CUDA graphs ask."""
@@ -155,7 +167,7 @@ class Step:
             yield
             return
         torch.cuda.synchronize(self.device)
-        with torch.cuda.stream(torch.cuda.Stream(self.device)):  # type: ignore[no-untyped-call]
+        with torch.cuda.stream(self._stream):
             yield
         torch.cuda.synchronize(self.device)
 
@@ -168,7 +180,7 @@ def _without_hints() -> Iterator[None]:
         yield
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """The first line of what an error says, and its last where the first one only announces it."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return f"{lines[0]} {lines[-1].strip()}" if lines[0].endswith(":") else lines[0]
