@@ -210,17 +210,18 @@ def sent(actions: str) -> list[Any]:
     ("actions", "edit"),
     [
         (
-            'field.value = " wasp "; listeners["field change"]()',
+            'field.value = " wasp "; listeners["field keydown"]({key: "Enter"})',
             {"verb": "rename", "names": {"novel-1": "wasp"}},
         ),
         (
-            'field.value = "ant"; listeners["field change"]()',
+            'field.value = "ant"; listeners["field keydown"]({key: "Enter"})',
             {"verb": "merge", "into": "ant", "others": ["novel-1"]},
         ),
         ('listeners["split click"]()', {"verb": "split", "name": "novel-2"}),
         ('listeners["undo click"]()', {"verb": "undo"}),
         (
-            'listeners["page click"]({target: image}); nodes.into.value = "ant"; listeners["into change"]()',
+            'listeners["page click"]({target: image}); nodes.into.value = "ant"; '
+            'listeners["into keydown"]({key: "Enter"})',
             {"verb": "move", "into": "ant", "rows": [4]},
         ),
     ],
@@ -233,6 +234,8 @@ def test_what_the_script_sends(actions: str, edit: dict[str, Any]) -> None:
 
 
 @pytest.mark.skipif(NODE is None, reason="node, which runs JavaScript, is not installed")
-@pytest.mark.parametrize("typed", ["", "  ", "novel-1"])
-def test_no_name_sends_nothing(typed: str) -> None:
-    assert sent(f'field.value = {json.dumps(typed)}; listeners["field change"]()') == [None]
+@pytest.mark.parametrize(
+    ("typed", "key"), [("", "Enter"), ("  ", "Enter"), ("novel-1", "Enter"), ("wasp", "p")]
+)
+def test_no_name_sends_nothing(typed: str, key: str) -> None:
+    assert sent(f'field.value = "{typed}"; listeners["field keydown"]({{key: "{key}"}})') == [None]

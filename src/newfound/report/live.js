@@ -7,17 +7,22 @@ async function edit(what) {
   said.textContent = answer ? await answer.text() : "nobody answers; start newfound review again";
 }
 
-for (const field of document.querySelectorAll("input[data-class]")) field.addEventListener("change", () => {
-  const own = field.dataset.class, name = field.value.trim().normalize("NFC");
-  if (!name || name === own) return;
+function entered(field, act) {
+  field.addEventListener("keydown", ({key}) => {
+    const text = field.value.trim().normalize("NFC");
+    if (key === "Enter" && text) act(text);
+  });
+}
+
+for (const field of document.querySelectorAll("input[data-class]")) entered(field, name => {
+  const own = field.dataset.class;
+  if (name === own) return;
   edit(names.includes(name) ? {verb: "merge", into: name, others: [own]} : {verb: "rename", names: {[own]: name}});
 });
 for (const button of document.querySelectorAll("button[data-split]"))
   button.addEventListener("click", () => edit({verb: "split", name: button.dataset.split}));
 document.getElementById("undo").addEventListener("click", () => edit({verb: "undo"}));
-into.addEventListener("change", () => {
-  if (into.value) edit({verb: "move", into: into.value.normalize("NFC"), rows: [...picked]});
-});
+entered(into, name => edit({verb: "move", into: name, rows: [...picked]}));
 
 document.addEventListener("click", ({target}) => {
   if (!target.matches?.("img[data-row]")) return;
