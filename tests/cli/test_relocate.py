@@ -57,6 +57,8 @@ def test_trust_and_estimate_follow(moved: tuple[Path, Path]) -> None:
     for name in ("trust/config.json", "estimate/estimate.json"):
         (run / name).parent.mkdir()
         shutil.copy(run / "config.json", run / name)
+    found = json.loads((run / "estimate/estimate.json").read_text())
+    (run / "estimate/estimate.json").write_text(json.dumps(found | {"low": 1, "high": 3}))
     works("relocate", run, *options(place))
     for name in ("config.json", "trust/config.json", "estimate/estimate.json"):
         assert json.loads((run / name).read_text())["data"]["unlabelled"] == str(place.absolute() / "pile")
@@ -64,8 +66,11 @@ def test_trust_and_estimate_follow(moved: tuple[Path, Path]) -> None:
 
 def test_other_images_are_refused(moved: tuple[Path, Path], run: Finished) -> None:
     mine, place = moved
-    next(place.glob("pile/monday/*.png")).unlink()
     before = contents(mine)
+    image = place / "pile" / "monday" / "00.png"
+    image.rename(image.with_name("000.png"))
+    refused(2, ("relocate", mine, *options(place)), "kept their names", "/monday/000.png for /monday/00.png")
+    image.with_name("000.png").unlink()
     refused(2, ("relocate", mine, *options(place)), "those that the run began with")
     refused(2, ("relocate", mine), "--labelled, --unlabelled or both")
     refused(1, ("relocate", mine, "--unlabelled", "nowhere"), "nowhere", "does not exist")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from newfound.core.errors import UsageError
+from newfound.data.images import within
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.files import write_json
 from newfound.experiment.assignments import Assignments
@@ -28,6 +29,9 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     check_apart(folder.path, now)
     saved, images = Checkpoint.load(folder.checkpoint), now.load()
     check_images(saved, folder, images, images.fingerprint())
+    if folder.trust.config.exists():
+        folder.trust.read()
+    folder.read_estimate()
     if folder.assignments.exists():
         _rename_images(folder, images.split.unlabelled.names)
     for path in (folder.trust.config, folder.estimate, folder.config):
@@ -36,8 +40,15 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
 
 
 def _rename_images(folder: Folder, images: Sequence[str]) -> None:
+    """Only the folder that holds them all may have another name: edits are of images by these names."""
     novel = folder.read_results()["classes"]["novel"]
     found = Assignments.read(folder.assignments, novel)
+    for old, new in zip(within(found.images), within(images), strict=True):
+        if old != new:
+            raise UsageError(
+                f"images must have moved together and kept their names; got {new} for {old}; give it back "
+                "its name, or begin a new run"
+            )
     replace(found, images=images).write(folder.assignments, novel)
 
 
