@@ -13,6 +13,8 @@ def test_it_is_the_mean_squared_distance_of_those_that_count() -> None:
     p, t = logits.double().softmax(-1).tolist(), targets.tolist()
     distances = [sum((p[i][c] - t[i][c]) ** 2 for c in range(4)) for i in (0, 2, 3)]
     assert squared_error(logits, targets, counted).item() == pytest.approx(sum(distances) / 3, rel=1e-5)
+    everything = torch.ones(5, dtype=torch.bool)
+    assert squared_error(logits, targets) == pytest.approx(squared_error(logits, targets, everything))
 
 
 def test_it_is_nothing_where_none_counts() -> None:

@@ -103,7 +103,7 @@ class OpenMix(Method):
         mixed, targets, sure = out["mixed"], out["targets"], out["sure"]
         return {
             **joint_training(known, novel, batch.labels, same, agreement),
-            "mixed": c.mixing * squared_error(mixed[:M], targets[:M], torch.ones_like(sure)),
+            "mixed": c.mixing * squared_error(mixed[:M], targets[:M]),
             "anchored": c.mixing * squared_error(mixed[M:], targets[M:], sure),
         }
 
