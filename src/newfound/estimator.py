@@ -166,7 +166,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         question = Question.of(Source(), self.method, settings)
         found = estimate(question, data.split, out / "estimate", out.parent / "pretrained", say=say)
         data = looking_for(found["num_novel"], data)
-        made = {"num_novel": found["num_novel"], "estimated": question.config.algorithm}
+        made = {"num_novel": found["num_novel"], "estimated": found["settings"]["estimate.algorithm"]}
         source = replace(Source.of(data), **made)
         return run_discovery(self.method, data, source, out, split_settings(settings)[1], say=say)
 

@@ -96,7 +96,8 @@ def test_what_was_measured_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = tmp_path / "bench.json"
     with pytest.raises(KeyboardInterrupt):
         bench("iic", SETTINGS, parts="inter,evaluation", out=path)
-    assert len(json.loads(path.read_text())["inter"]) == 4
+    assert not path.exists()
+    assert len(json.loads((tmp_path / "bench.part.json").read_text())["inter"]) == 4
 
 
 def test_the_mode_that_ran_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +127,7 @@ def test_the_mode_that_ran_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ({"method": "kmeans"}, ("must train", "kmeans", "try iic")),
         ({"method": "icc"}, ("unknown method 'icc'", "did you mean 'iic'")),
         ({"data": "cifar11"}, ("unknown benchmark 'cifar11'",)),
-        ({"out": Path("bench.txt")}, ("--out must be a .json file", "bench.txt")),
+        ({"out": Path("bench.txt")}, ("--out must be a new .json file", "bench.txt")),
     ],
     ids=lambda value: "" if isinstance(value, tuple) else "-".join(map(str, value.values())),
 )

@@ -64,15 +64,81 @@ def test_trust_and_estimate_follow(moved: tuple[Path, Path]) -> None:
         assert json.loads((run / name).read_text())["data"]["unlabelled"] == str(place.absolute() / "pile")
 
 
+def test_the_labelled_table_has_a_part_of_the_pile(images: OwnImages) -> None:
+    """Two folders hold the pile then, and one of them moves."""
+    shutil.copytree(images.labelled.parent, "here")
+    lines = [
+        f"known/{path.parent.name}/{path.name},{path.parent.name}" for path in Path("here").glob("known/*/*")
+    ]
+    lines += [f"pile/tuesday/{path.name}," for path in Path("here").glob("pile/tuesday/*")]
+    Path("here/all.csv").write_text("path,label\n" + "\n".join(sorted(lines)) + "\n")
+    Path("here/pile/monday").rename("apart")
+    own = ("--labelled", "here/all.csv", "--unlabelled", "apart", "--num-novel", "2")
+    works("discover", *own, *TINY, "encoder=small", "--out", "run")
+    works("rename", "run", "novel-1=wasps")
+    before = works("classes", "run")
+    Path("apart").rename("further apart")
+    refused(1, ("report", "run"), "apart does not exist", "newfound relocate run")
+    works("relocate", "run", "--unlabelled", "further apart")
+    assert works("classes", "run") == before
+    works("report", "run")
+
+
+def test_an_estimate_goes_on_where_its_images_are(images: OwnImages) -> None:
+    shutil.copytree(images.labelled.parent, "new place")
+    run = ("discover", *TINY, "estimate.max_novel=3", "estimate.restarts=2", "encoder=small", "--out", "run")
+    works(*run, *images.options[:4], "--stop-after", "0s")
+    assert not Folder(Path("run")).config.exists()
+    works(*run, *options(Path("new place")), "--resume")
+    assert Folder(Path("run")).source().unlabelled == str(Path("new place/pile").absolute())
+
+
 def test_other_images_are_refused(moved: tuple[Path, Path], run: Finished) -> None:
     mine, place = moved
     before = contents(mine)
     image = place / "pile" / "monday" / "00.png"
     image.rename(image.with_name("000.png"))
-    refused(2, ("relocate", mine, *options(place)), "kept their names", "/monday/000.png for /monday/00.png")
+    words = ("1 missing, first monday/00.png", "1 more, first monday/000.png")
+    refused(2, ("relocate", mine, *options(place)), "by the same names", *words)
     image.with_name("000.png").unlink()
+    refused(2, ("relocate", mine, *options(place)), "1 missing, first monday/00.png; bring")
+    shutil.copy(image.with_name("01.png"), image)
     refused(2, ("relocate", mine, *options(place)), "those that the run began with")
     refused(2, ("relocate", mine), "--labelled, --unlabelled or both")
-    refused(1, ("relocate", mine, "--unlabelled", "nowhere"), "nowhere", "does not exist")
+    refused(2, ("relocate", mine, "--unlabelled", ""), "--labelled, --unlabelled or both")
+    refused(2, ("relocate", mine, "--unlabelled", "nowhere"), "nowhere", "does not exist", "--unlabelled")
     refused(2, ("relocate", run.path, *options(place)), "own images", "--data-dir")
     assert contents(mine) == before
+
+
+def test_what_was_changed_by_hand_is_refused(moved: tuple[Path, Path]) -> None:
+    """Rows are told from each other by their places alone."""
+    mine, place = moved
+    table = mine / "assignments.csv"
+    head, *rows = table.read_text().splitlines()
+    for changed, words in (
+        ([head, *reversed(rows)], "in another order"),
+        ([head, *rows[:-1]], "1 more"),
+        (["other", *rows], "the CSV that newfound wrote"),
+    ):
+        table.write_text("\n".join(changed) + "\n")
+        code = 1 if "other" in changed else 2
+        refused(code, ("relocate", mine, *options(place)), words)
+    table.write_text("\n".join([head, *rows]) + "\n")
+    for name in ("trust/config.json", "estimate/estimate.json"):
+        (mine / name).parent.mkdir()
+        for broken in ("{", "[]"):
+            (mine / name).write_text(broken)
+            before = contents(mine)
+            refused(1, ("relocate", mine, *options(place)), Path(name).name)
+            assert contents(mine) == before
+        (mine / name).unlink()
+    works("relocate", mine, *options(place))
+
+
+def test_a_trial_follows_its_run(moved: tuple[Path, Path]) -> None:
+    mine, place = moved
+    config = json.loads((mine / "config.json").read_text())
+    config["data"]["held_out"] = 2
+    (mine / "config.json").write_text(json.dumps(config))
+    refused(2, ("relocate", mine, *options(place)), "name the run")

@@ -23,16 +23,18 @@ def test_the_next_items_are_begun_while_one_is_used() -> None:
 
 
 def test_what_nobody_wants_any_more_is_not_begun() -> None:
-    begun, go_on = [], threading.Event()
+    begun, second, go_on = [], threading.Event(), threading.Event()
 
     def work(number: int) -> None:
         begun.append(number)
         if number:
+            second.set()
             go_on.wait(10)
 
     results = ahead(work, range(10))
     next(results)
-    threading.Timer(0.1, go_on.set).start()
+    assert second.wait(10)
+    threading.Timer(0.5, go_on.set).start()
     results.close()  # type: ignore[attr-defined]
     assert begun == [0, 1]
 

@@ -106,20 +106,6 @@ def test_fingerprints_follow_the_content(tmp_path: Path) -> None:
     assert before != StreamedImages([str(path)], (8, 8)).fingerprint()
 
 
-@pytest.mark.parametrize(
-    ("paths", "names"),
-    [
-        (["/a/b/1.png", "/a/b/2.png"], ["/1.png", "/2.png"]),
-        (["/a/b/1.png", "/a/bc/2.png"], ["/b/1.png", "/bc/2.png"]),
-        (["train/1", "train/2"], ["/1", "/2"]),
-        (["/a/1.png"], ["/1.png"]),
-        (["0", "1"], ["0", "1"]),
-    ],
-)
-def test_names_within_the_folder_of_all(paths: list[str], names: list[str]) -> None:
-    assert images.within(paths) == names
-
-
 def test_the_fingerprint_of_a_data_set_covers_labels_and_test() -> None:
     original = _dataset([0, 1, 0, 1]).fingerprint()
     assert original == _dataset([0, 1, 0, 1]).fingerprint()

@@ -65,4 +65,4 @@ def test_the_settings_of_an_estimate_are_those_of_its_record(tmp_path: Path) -> 
     record.write_text(json.dumps({"settings": asked, "low": 2, "high": 4}))
     call = called(tmp_path, Source(labelled="a", unlabelled="b", num_novel=3, estimated="dtc"))
     assert call is not None
-    assert "iic estimate.max_novel=5 --labelled" in call
+    assert "iic estimate.algorithm=dtc estimate.max_novel=5 --labelled" in call

@@ -18,7 +18,7 @@ from PIL import Image
 from newfound.core.errors import UsageError
 from newfound.data.images import ResidentImages
 from newfound.engine.files import write_json
-from newfound.experiment import Folder
+from newfound.experiment import Folder, Source
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.pile import Pile
 from newfound.experiment.trust import Trust
@@ -54,7 +54,7 @@ def draw(
 ) -> None:
     """The page of a run that nobody has edited, but for what its folder holds."""
     write_json(path.parent / "config.json", {"method": "iic", "data": {}, "settings": {}})
-    review = Review(Folder(path.parent), of.names[:2], of.names[2:], Assignments.of(of))
+    review = Review(Folder(path.parent), of.names[:2], of.names[2:], Assignments.of(of), Source())
     path.write_text(page_of(of, review, results, trust, call), encoding="utf-8")
 
 

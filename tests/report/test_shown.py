@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from newfound.data.images import ResidentImages
-from newfound.experiment import Folder
+from newfound.experiment import Folder, Source
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.pile import Pile
 from newfound.report.discovery import discovery
@@ -30,8 +30,8 @@ def pile() -> Pile:
 
 def shown(pile: Pile, folder: Path, edits: list[Edit]) -> Shown:
     given = Assignments.of(pile)
-    write_edits(folder / "edits.jsonl", given.digest(), edits)
-    return Shown.of(pile, Review(Folder(folder), pile.names[:2], pile.names[2:], given))
+    write_edits(folder / "edits.jsonl", given.digest(Source()), edits)
+    return Shown.of(pile, Review(Folder(folder), pile.names[:2], pile.names[2:], given, Source()))
 
 
 def test_without_edits_it_is_what_the_model_says(pile: Pile, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from newfound.core.errors import DataError, RunError, UsageError
 from newfound.engine.files import write_json
-from newfound.experiment import Folder
+from newfound.experiment import Folder, Source
 from newfound.experiment.assignments import Assignments
 from newfound.review import files as module
 from newfound.review.export import write_export
@@ -37,7 +37,7 @@ def mine(tmp_path: Path) -> Review:
     )
     asked = {"method": "iic", "data": {"unlabelled": str(tmp_path / "pile")}, "settings": {}}
     write_json(tmp_path / "run" / "config.json", asked)
-    review = Review(Folder(tmp_path / "run"), ["ant"], ["novel-1", "novel-2", "novel-3"], given)
+    review = Review(Folder(tmp_path / "run"), ["ant"], ["novel-1", "novel-2", "novel-3"], given, Source())
     review.rename({"novel-3": "a/b: c"})
     review.merge("novel-1", "novel-2")
     return review

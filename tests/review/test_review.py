@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from newfound.core.errors import RunError, UsageError
-from newfound.experiment import Folder
+from newfound.experiment import Folder, Source
 from newfound.experiment.assignments import Assignments
 from newfound.review import review as module
 from newfound.review.edits import Edit, Merge, Part, Rename, Split, read_edits, write_edits
@@ -23,7 +23,7 @@ def review(folder: Path) -> Review:
     no = np.zeros(count, dtype=bool)
     confidence = np.linspace(0.4, 1, count)
     given = Assignments([f"{row}.png" for row in range(count)], CLUSTERS, confidence, no, no, ["ant"] * count)
-    return Review(Folder(folder), KNOWN, NOVEL, given)
+    return Review(Folder(folder), KNOWN, NOVEL, given, Source())
 
 
 @pytest.fixture(autouse=True)
@@ -187,7 +187,7 @@ def test_a_log_of_other_assignments_is_refused(tmp_path: Path) -> None:
     mine.rename({"novel-1": "zebra"})
     other = replace(mine.assignments, clusters=mine.assignments.clusters[::-1].copy())
     with pytest.raises(RunError, match="got those of another run, or that file has changed"):
-        Review(mine.folder, KNOWN, NOVEL, other)
+        Review(mine.folder, KNOWN, NOVEL, other, Source())
 
 
 def test_images_are_moved_and_moved_back(tmp_path: Path) -> None:

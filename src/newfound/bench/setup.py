@@ -94,6 +94,6 @@ def _parts(wanted: Sequence[str], recipe: Recipe, look: Look) -> tuple[str, ...]
 def _check_trains(recipe: Recipe) -> None:
     if recipe.train["discover"].epochs == 0:
         raise UsageError(
-            f"a method to measure must train in discovery; got {recipe.method}, which has no step there; "
-            "try iic"
+            f"a method to measure must train in discovery; got {recipe.method} without an epoch there; try "
+            "iic with its own epochs"
         )

@@ -3,6 +3,8 @@
 import sys
 from typing import TYPE_CHECKING, cast
 
+from newfound.cli.interrupt import INTERRUPTED, begin_imports, end_imports
+
 if TYPE_CHECKING:
     import typer
 
@@ -12,16 +14,17 @@ GO_ON = (
     "; a run that reached a checkpoint goes on from there: repeat the call, with --resume where the command "
     "has it"
 )
-INTERRUPTED = 130
-"""The exit code of what Ctrl-C ended, as shells have it."""
 
 
 def main() -> None:
     """Run `newfound`; exit codes: 0, 1 for a failed or stopped run, 2 for bad usage, 130 for other Ctrl-C."""
+    begin_imports()
     try:
         code = _call(sys.argv[1:] or ["--help"])
-    except KeyboardInterrupt:  # as soon as imports begin, which take seconds
+    except KeyboardInterrupt:
         code = INTERRUPTED
+    finally:
+        end_imports()
     if code == INTERRUPTED:
         trains = any(verb in TRAINING for verb in sys.argv[1:2])
         _fail("stopped by Ctrl-C" + GO_ON * trains, code)

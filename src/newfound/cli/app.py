@@ -12,6 +12,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from newfound.cli.interrupt import end_imports
+
 VERBS = {
     "Find new classes": {
         "demo": "demo",
@@ -60,6 +62,7 @@ class Verbs(TyperGroup):
 def command(name: str) -> Any:
     """A verb with its arguments and options."""
     module, alone = import_module(f"newfound.cli.{MODULES[name]}"), typer.Typer(add_completion=False)
+    end_imports()
     alone.command(name, epilog=getattr(module, "EPILOG", None))(getattr(module, name))
     return get_command(alone)
 

@@ -14,6 +14,9 @@ from newfound.core.errors import UsageError
 from newfound.engine.files import write_json
 from newfound.experiment.question import USUAL
 
+PART = ".part.json"
+"""The end of a record's name until it is complete."""
+
 
 def bench(
     method: Annotated[str, typer.Argument(help="A method; `newfound methods` lists them.")] = USUAL,
@@ -32,17 +35,18 @@ def bench(
     out: Annotated[Path | None, typer.Option(help="A JSON file for the record.")] = None,
 ) -> None:
     """Measure a training step and its parts on this machine, on random pixels; a CPU gets a small version."""
-    if out is not None and (out.suffix != ".json" or out.is_dir()):
-        raise UsageError(f"--out must be a .json file; got {out}; for example --out bench.json")
+    if out is not None and (out.suffix != ".json" or out.exists()):
+        raise UsageError(f"--out must be a new .json file; got {out}; for example --out bench.json")
     method, overrides = method_and_settings(method, settings)
     setup = checked_setup(method, data, overrides, _names(modes), _names(parts))
     console = output()
     for record in bench_records(setup, console.print):
         if out is not None:  # what was measured stays, whatever ends the rest
-            write_json(out, record)
+            write_json(out.with_suffix(PART), record)
     for table in bench_tables(record):
         console.print(table)
     if out is not None:
+        out.with_suffix(PART).replace(out)
         console.print(f"written: {out}")
 
 

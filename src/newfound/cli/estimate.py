@@ -45,7 +45,8 @@ def estimate(
     size: Size = None,
     strict: Strict = False,
     algorithm: Annotated[
-        Literal["dtc", "gcd"] | None, typer.Option(help="DTC's algorithm, the default, or GCD's.")
+        Literal["dtc", "gcd"] | None,
+        typer.Option(help="DTC's algorithm, or GCD's; by default DTC's where it can be used."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder; by default runs/DATA-estimate.")] = None,
     resume: Resume = False,

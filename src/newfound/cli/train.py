@@ -156,7 +156,7 @@ def run_estimated_chain(
         output(), question, split, out / "estimate", out.parent / "pretrained", resume, limit
     )
     left = None if limit is None else f"{max(limit - (time.monotonic() - start), 0):.1f}s"
-    source = replace(source, num_novel=found["num_novel"], estimated=question.config.algorithm)
+    source = replace(source, num_novel=found["num_novel"], estimated=found["settings"]["estimate.algorithm"])
     dataset = looking_for(found["num_novel"], dataset)
     run_chain(method, settings, source, out, resume, left, dataset=dataset, only_pretrain=only_pretrain)
 

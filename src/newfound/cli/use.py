@@ -151,12 +151,12 @@ def _check_new_csv(path: Path) -> None:
 
 def relocate(run: RunFolder, *, labelled: Labelled = None, unlabelled: Unlabelled = None) -> None:
     """Tell a run where its images are, if they moved."""
-    if labelled is None and unlabelled is None:
+    if not labelled and not unlabelled:
         raise UsageError(
             "relocate needs a new place: --labelled, --unlabelled or both; got neither; give one"
         )
     move_images(Folder(run), labelled, unlabelled)
-    print(f"{run} finds its images again")
+    print(f"{run} finds its images again; newfound report {run} draws its page anew")
 
 
 def sizes_table(sizes: Mapping[str, int]) -> Table:

@@ -30,6 +30,6 @@ class RunError(NewfoundError):
 
 def unknown(kind: str, name: str, known: Iterable[str], remedy: str) -> UsageError:
     """The error for a name that is not in a list, naming the nearest one that is."""
-    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    near = get_close_matches(str(name), list(known), n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]!r}?" if near else ";"
     return UsageError(f"unknown {kind} {name!r}{hint} {remedy}")

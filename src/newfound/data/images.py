@@ -1,6 +1,5 @@
 """Sets of uint8 images, and a data set cut into what training may see and what only the evaluator may."""
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -67,12 +66,6 @@ def on_device(pixels: Tensor, device: torch.device) -> Tensor:
     return pixels.to(device)
 
 
-def within(paths: Sequence[str]) -> list[str]:
-    """Paths without the folder that is common to all, so that they stay the same when it moves."""
-    common = os.path.commonpath({os.path.dirname(path) for path in paths})
-    return [path.removeprefix(common) for path in paths]
-
-
 class ResidentImages(ImageSet):
     """Images in memory: on the device when they fit there, otherwise on the host and copied when taken."""
 
@@ -124,8 +117,8 @@ class StreamedImages(ImageSet):
 
     def fingerprint(self) -> str:
         digest = blake2b(str(self.size).encode(), digest_size=16)
-        for path, name in zip(self.names, within(self.names), strict=True):
-            digest.update(f"{name}\0{Path(path).stat().st_size}\0".encode())
+        for path in map(Path, self.names):  # without its folder, which may move
+            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
         return digest.hexdigest()
 
 

@@ -1,12 +1,12 @@
 """The algorithms by name."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from newfound.estimate.config import EstimateConfig
-from newfound.estimate.dtc import dtc_estimate, dtc_trials, num_probes
+from newfound.estimate.dtc import FEWEST_KNOWN, dtc_estimate, dtc_trials, num_probes
 from newfound.estimate.gcd import gcd_estimate, gcd_most_trials, gcd_trials
 from newfound.estimate.trial import Estimate, Features, Trial
 
@@ -27,3 +27,10 @@ ALGORITHMS = {
     "dtc": Algorithm(num_probes, lambda most: most + 1, dtc_trials, dtc_estimate),
     "gcd": Algorithm(lambda num_known, config: 0, gcd_most_trials, gcd_trials, gcd_estimate),
 }
+
+
+def resolved(config: EstimateConfig, num_known: int) -> EstimateConfig:
+    """The same settings with an algorithm that suits the number of known classes."""
+    if config.algorithm != "auto":
+        return config
+    return replace(config, algorithm="dtc" if num_known >= FEWEST_KNOWN else "gcd")

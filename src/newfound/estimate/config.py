@@ -20,7 +20,9 @@ Threshold = Annotated[FiniteFloat, Ge(0), Lt(1)]
 class EstimateConfig:
     """How the number of novel classes is estimated."""
 
-    algorithm: Literal["dtc", "gcd"] = setting("dtc", "whose: dtc hides known classes, gcd does not")
+    algorithm: Literal["auto", "dtc", "gcd"] = setting(
+        "auto", "whose: dtc hides known classes, gcd does not; auto: dtc if there are enough of them"
+    )
     max_novel: Positive = setting(99, "the most clusters beyond the known classes that are tried")
     probe_classes: Count = setting(
         0, "dtc: known classes that the network never sees; 0: an eighth, at least 4 or a half"

@@ -25,6 +25,7 @@ from newfound.estimate.trial import Estimate, Features, Trial, best_of, most_ext
 from newfound.metrics.clustering import hungarian_accuracy
 
 FEWEST_SHOWN, FEWEST_HIDDEN, FEWEST_VALIDATING = 2, 3, 2
+FEWEST_KNOWN = FEWEST_SHOWN + FEWEST_HIDDEN
 
 
 def num_probes(num_known: int, config: EstimateConfig) -> int:
@@ -32,8 +33,8 @@ def num_probes(num_known: int, config: EstimateConfig) -> int:
     most = num_known - FEWEST_SHOWN
     if most < FEWEST_HIDDEN:
         raise DataError(
-            f"DTC's estimate must hide {FEWEST_HIDDEN} of at least {FEWEST_SHOWN + FEWEST_HIDDEN} known "
-            f"classes; got {num_known}; try estimate.algorithm=gcd, or give the number of novel ones"
+            f"DTC's estimate must hide {FEWEST_HIDDEN} of at least {FEWEST_KNOWN} known "
+            f"classes; got {num_known}; try estimate.algorithm=gcd, or give the number (--num-novel)"
         )
     wanted = config.probe_classes or max(math.ceil(num_known / 8), min(4, (num_known + 1) // 2))
     if not FEWEST_HIDDEN <= wanted <= most:

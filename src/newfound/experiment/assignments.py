@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newfound.core.errors import RunError
-from newfound.data.images import within
 from newfound.engine.files import write_text
 from newfound.experiment.pile import Pile
+from newfound.experiment.source import Source
 from newfound.metrics.outliers import outliers
 
 COLUMNS = ("image", "class", "confidence", "is_outlier", "looks_known", "nearest_known")
@@ -53,9 +53,10 @@ class Assignments:
             nearest_known=nearest,
         )
 
-    def digest(self) -> str:
-        """Changes when an image, its place or its cluster does, and not when the whole pile moves."""
-        digest = blake2b("\0".join(within(self.images)).encode("utf-8", "surrogateescape"), digest_size=8)
+    def digest(self, source: Source) -> str:
+        """Changes when an image of `source`, its place or its cluster does, and not when its folder moves."""
+        names = "\0".join(source.relative(self.images))
+        digest = blake2b(names.encode("utf-8", "surrogateescape"), digest_size=8)
         digest.update(self.clusters.astype(np.int64).tobytes())
         return digest.hexdigest()
 
@@ -79,7 +80,7 @@ class Assignments:
     def read(cls, path: Path, names: Sequence[str]) -> "Assignments":
         """What `write` wrote."""
         try:
-            with path.open(encoding="utf-8", newline="") as file:
+            with path.open(encoding="utf-8-sig", newline="") as file:
                 reader = csv.DictReader(file, strict=True)
                 rows = list(reader)
             if reader.fieldnames is None:

@@ -98,9 +98,10 @@ def _fingerprint(split: Split) -> str:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Settings and data by their own names, method and images by theirs."""
+    """Settings and data by their own names, method and images by theirs; where these are does not matter."""
     flat_old, flat_new = (
         {**each["settings"], **each["data"], "method": each["method"], "images": each["images"]}
         for each in (old, new)
     )
-    return sorted(key for key in flat_old | flat_new if flat_old.get(key) != flat_new.get(key))
+    asked = (flat_old | flat_new).keys() - {"labelled", "unlabelled"}
+    return sorted(key for key in asked if flat_old.get(key) != flat_new.get(key))

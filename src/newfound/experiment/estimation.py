@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from newfound.core.records import Say
 from newfound.core.seed import generator
 from newfound.data.images import Dataset, ImageSet, Split
-from newfound.estimate.algorithms import ALGORITHMS
+from newfound.estimate.algorithms import ALGORITHMS, resolved
 from newfound.estimate.probe import hide_classes
 from newfound.estimate.trial import Features, Trial, most_extra
 from newfound.estimate.warnings import warnings_for
@@ -44,8 +44,9 @@ def estimate(
 
     Neither the truth of the unlabelled images, which no split has, nor the number in this one is looked at.
     """
-    config, split = question.config, unnumbered(split)
-    algorithm, num_known = ALGORITHMS[config.algorithm], split.task.num_known
+    split, num_known = unnumbered(split), split.task.num_known
+    config = resolved(question.config, num_known)
+    algorithm, question = ALGORITHMS[config.algorithm], replace(question, config=config)
     record = EstimateRecord(out, question.as_dict(), split)
     record.open(resume)
     if record.finished:

@@ -77,6 +77,11 @@ class Folder:
                 "continue that one with --resume, or choose another --out"
             )
         differing = _differences(self.read(), _asked(source, recipe))
+        if "estimated" in differing:
+            raise UsageError(
+                f"a run must go on as it was started; the number of novel classes of {self.path} was "
+                "estimated, and got one by hand; leave --num-novel out, or choose another --out"
+            )
         if differing:
             moved = "newfound relocate if images moved, " * (not {*differing} - {"labelled", "unlabelled"})
             raise UsageError(

@@ -1,57 +1,99 @@
 """A run whose images have moved."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from newfound.core.errors import UsageError
-from newfound.data.images import within
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.files import write_json
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.folder import Folder, check_apart
 from newfound.experiment.run import check_images
+from newfound.experiment.source import Source
 
 
 def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> None:
-    """Tell a run where its own images are now; they must be the same.
+    """Tell a run where its own images are now; they must be the same, by the same names.
 
     The config is written last: whatever happens before, the call can be repeated.
     """
-    source = folder.source()
-    if not source.labelled or not source.unlabelled:
-        raise UsageError(
-            f"relocate is for runs on own images; {folder.path} has none in files; those on a benchmark take "
-            "--data-dir"
-        )
-    now = replace(source, labelled=labelled or source.labelled, unlabelled=unlabelled or source.unlabelled)
+    before = folder.source()
+    _check_own(folder, before)
+    now = replace(before, labelled=labelled or before.labelled, unlabelled=unlabelled or before.unlabelled)
+    _check_there(now)
     check_apart(folder.path, now)
     saved, images = Checkpoint.load(folder.checkpoint), now.load()
+    found = _assignments(folder)
+    if found is not None:
+        _check_names(before.relative(found.images), now.relative(images.split.unlabelled.names))
     check_images(saved, folder, images, images.fingerprint())
+    others = _others(folder)
+    if found is not None:
+        novel = folder.read_results()["classes"]["novel"]
+        replace(found, images=images.split.unlabelled.names).write(folder.assignments, novel)
+    for path in (*others, folder.config):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        data = content["data"] | {"labelled": now.labelled, "unlabelled": now.unlabelled}
+        write_json(path, content | {"data": data})
+
+
+def _check_own(folder: Folder, source: Source) -> None:
+    if not source.labelled or not source.unlabelled:
+        raise UsageError(
+            f"relocate is for runs on own images in files; {folder.path} has none; a benchmark is found with "
+            "--data-dir"
+        )
+    if source.held_out is not None:
+        raise UsageError(
+            f"relocate takes the run that {folder.path} belongs to; got its trial; name the run, and both "
+            "follow"
+        )
+
+
+def _check_there(source: Source) -> None:
+    for option in ("labelled", "unlabelled"):
+        if not os.path.exists(path := getattr(source, option)):
+            raise UsageError(
+                f"--{option} must be where the {option} images are; got {path}, which does not exist; check "
+                "the path, or give the option too"
+            )
+
+
+def _assignments(folder: Folder) -> Assignments | None:
+    """What a finished run says of its images."""
+    if not folder.assignments.exists():
+        return None
+    return Assignments.read(folder.assignments, folder.read_results()["classes"]["novel"])
+
+
+def _check_names(before: Sequence[str], now: Sequence[str]) -> None:
+    """Rows are only told from each other by their places: these must hold the same images."""
+    if list(before) == list(now):
+        return
+    missing, more = sorted({*before} - {*now}), sorted({*now} - {*before})
+    if not missing and not more:
+        what = "the same ones in another order"
+    else:
+        what = ", ".join(
+            f"{len(names):,} {kind}, first {names[0]}"
+            for kind, names in (("missing", missing), ("more", more))
+            if names
+        )
+    raise UsageError(
+        f"the pile must be the one that assignments.csv lists, by the same names and in the same order; got "
+        f"{what}; bring it back, or begin a new run"
+    )
+
+
+def _others(folder: Folder) -> list[Path]:
+    """The files beside the config that tell where images are, each of which must be readable."""
+    found = []
     if folder.trust.config.exists():
         folder.trust.read()
-    folder.read_estimate()
-    if folder.assignments.exists():
-        _rename_images(folder, images.split.unlabelled.names)
-    for path in (folder.trust.config, folder.estimate, folder.config):
-        if path.exists():
-            _update(path, {"labelled": now.labelled, "unlabelled": now.unlabelled})
-
-
-def _rename_images(folder: Folder, images: Sequence[str]) -> None:
-    """Only the folder that holds them all may have another name: edits are of images by these names."""
-    novel = folder.read_results()["classes"]["novel"]
-    found = Assignments.read(folder.assignments, novel)
-    for old, new in zip(within(found.images), within(images), strict=True):
-        if old != new:
-            raise UsageError(
-                f"images must have moved together and kept their names; got {new} for {old}; give it back "
-                "its name, or begin a new run"
-            )
-    replace(found, images=images).write(folder.assignments, novel)
-
-
-def _update(path: Path, where: dict[str, str | None]) -> None:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    write_json(path, content | {"data": content["data"] | where})
+        found.append(folder.trust.config)
+    if folder.read_estimate() is not None:
+        found.append(folder.estimate)
+    return found

@@ -1,5 +1,6 @@
 """Finished runs put to use: evaluated again, drawn, or asked about new images."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newfound.core.errors import CheckpointError, UsageError
+from newfound.core.errors import CheckpointError, DataError, UsageError
 from newfound.core.learner import Method
 from newfound.core.records import Say, Task
 from newfound.data.images import Dataset, Look
@@ -98,6 +99,12 @@ def images_of(folder: Folder, data_dir: str | None, checkpoint: Checkpoint) -> D
 
 def _load(folder: Folder, data_dir: str | None) -> Dataset:
     source = folder.source()
+    for given in (source.labelled, source.unlabelled):
+        if given and not os.path.exists(given):
+            raise DataError(
+                f"the images of {folder.path} must be where they were; {given} does not exist; bring it "
+                f"back, or tell where it is with newfound relocate {folder.path}"
+            )
     return (replace(source, data_dir=data_dir) if data_dir else source).load()
 
 

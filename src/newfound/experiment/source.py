@@ -1,6 +1,7 @@
 """Where a run's images come from, in a form that its config.json can hold."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,13 @@ class Source:
                 "this needs the images of the run, which were given in Python; they are in no file; "
                 "use newfound predict for new ones"
             )
+
+    def relative(self, paths: Sequence[str]) -> list[str]:
+        """Paths without the folder that they were given in, so that they stay the same when it moves."""
+        given = [path for path in (self.labelled, self.unlabelled) if path]
+        folders = sorted({*given, *map(os.path.dirname, given)}, key=len, reverse=True)
+        roots = [folder.rstrip(os.sep) + os.sep for folder in folders]
+        return [path.removeprefix(next(filter(path.startswith, roots), "")) for path in paths]
 
     def as_dict(self) -> dict[str, Any]:
         """Only what was given."""

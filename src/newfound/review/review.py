@@ -12,6 +12,7 @@ from newfound.core.errors import RunError, UsageError, unknown
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.folder import Folder
 from newfound.experiment.reopen import pile_features
+from newfound.experiment.source import Source
 from newfound.review.edits import Edit, Merge, Move, Rename, Split, Undo, read_edits, standing, write_edits
 from newfound.review.names import checked_name, free_names
 from newfound.review.parts import parts_of
@@ -37,11 +38,16 @@ class Review:
     """
 
     def __init__(
-        self, folder: Folder, known: Sequence[str], novel: Sequence[str], assignments: Assignments
+        self,
+        folder: Folder,
+        known: Sequence[str],
+        novel: Sequence[str],
+        assignments: Assignments,
+        source: Source,
     ) -> None:
         self.folder, self.num_known, self.assignments = folder, len(known), assignments
         self.found: Mapping[int, str] = dict(enumerate([*known, *novel]))
-        self.digest = assignments.digest()
+        self.digest = assignments.digest(source)
         self.log = read_edits(folder.edits, self.digest)
         self._check_log()
 
@@ -58,7 +64,7 @@ class Review:
                 f"{folder.assignments} must be as the run wrote it; got another number of images in its "
                 "classes; bring it back"
             )
-        return cls(folder, known, novel, assignments)
+        return cls(folder, known, novel, assignments, folder.source())
 
     @property
     def edits(self) -> list[Edit]:

@@ -1,0 +1,22 @@
+"""Where images come from: names that outlive a move."""
+
+import pytest
+
+from newfound.experiment import Source
+
+
+@pytest.mark.parametrize(
+    ("labelled", "unlabelled", "paths", "names"),
+    [
+        ("/a/known", "/a/pile", ["/a/pile/x/1.png", "/a/pile/2.png"], ["x/1.png", "2.png"]),
+        ("/a/known.csv", "/b/pile", ["/a/in table/1.png", "/b/pile/2.png"], ["in table/1.png", "2.png"]),
+        ("/a/known", "/b/list.txt", ["/b/c/1.png", "/elsewhere/2.png"], ["c/1.png", "/elsewhere/2.png"]),
+        ("/a/known", "/a/pile", ["/a/pile2/1.png"], ["pile2/1.png"]),
+        ("/known", "/", ["/x/1.png"], ["x/1.png"]),
+        (None, None, ["train/1", "2"], ["train/1", "2"]),
+    ],
+)
+def test_names_without_the_folder_they_were_given_in(
+    labelled: str | None, unlabelled: str | None, paths: list[str], names: list[str]
+) -> None:
+    assert Source(labelled=labelled, unlabelled=unlabelled).relative(paths) == names
