@@ -2,10 +2,13 @@
 
 import json
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from newfound.core.errors import RunError
+from newfound.engine.files import atomic
 from newfound.experiment import Folder
 from tests.cli.calls import TINY, contents, refused, works
 from tests.cli.conftest import Finished, OwnImages
@@ -62,6 +65,31 @@ def test_trust_and_estimate_follow(moved: tuple[Path, Path]) -> None:
     works("relocate", run, *options(place))
     for name in ("config.json", "trust/config.json", "estimate/estimate.json"):
         assert json.loads((run / name).read_text())["data"]["unlabelled"] == str(place.absolute() / "pile")
+
+
+@pytest.mark.parametrize("cut_off", range(4), ids="after {} files".format)
+def test_a_call_that_was_cut_off_can_be_repeated(
+    moved: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, cut_off: int
+) -> None:
+    run, place = moved
+    for name in ("trust/config.json", "estimate/estimate.json"):
+        (run / name).parent.mkdir()
+        found = json.loads((run / "config.json").read_text()) | {"low": 1, "high": 3}
+        (run / name).write_text(json.dumps(found))
+    before, left = works("classes", run), [cut_off]
+
+    def counted(path: Path) -> AbstractContextManager[Path]:
+        left[0] -= 1
+        if left[0] < 0:
+            raise RunError("the disk is full")
+        return atomic(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("newfound.engine.files.atomic", counted)
+        refused(1, ("relocate", run, *options(place)), "the disk is full")
+    works("relocate", run, *options(place))
+    assert works("classes", run) == before
+    works("export", run, "sorted")
 
 
 def test_the_labelled_table_has_a_part_of_the_pile(images: OwnImages) -> None:

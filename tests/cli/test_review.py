@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from newfound.report.live import Server
+from newfound.report.serving import Server
 from tests.cli.calls import TINY, contents, refused, works
 from tests.cli.conftest import Finished, OwnImages
 
@@ -123,7 +123,8 @@ def test_the_page_is_served_until_ctrl_c(mine: Path, monkeypatch: pytest.MonkeyP
     def looked_at(server: Server) -> None:
         assert "novel-1" in server.live.get("").content.decode()
         assert server.live.get("image/0").kind == "image/png"
-        assert server.live.post(b'{"verb": "rename", "names": {"novel-1": "wasps"}}').status == 204
+        edit = b'{"verb": "rename", "names": {"novel-1": "wasps"}, "seen": 0}'
+        assert server.live.post(edit).status == 204
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Server, "serve_forever", looked_at)

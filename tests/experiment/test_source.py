@@ -11,8 +11,12 @@ from newfound.experiment import Source
         ("/a/known", "/a/pile", ["/a/pile/x/1.png", "/a/pile/2.png"], ["x/1.png", "2.png"]),
         ("/a/known.csv", "/b/pile", ["/a/in table/1.png", "/b/pile/2.png"], ["in table/1.png", "2.png"]),
         ("/a/known", "/b/list.txt", ["/b/c/1.png", "/elsewhere/2.png"], ["c/1.png", "/elsewhere/2.png"]),
-        ("/a/known", "/a/pile", ["/a/pile2/1.png"], ["pile2/1.png"]),
+        ("/b/known", "/a/pile", ["/a/pile2/1.png"], ["pile2/1.png"]),
         ("/known", "/", ["/x/1.png"], ["x/1.png"]),
+        ("/a/b/known", "/a/list.txt", ["/a/b/pile/1.png"], ["b/pile/1.png"]),
+        ("/a/known", "/a/list.txt", ["/a/b/pile/1.png"], ["b/pile/1.png"]),
+        ("/b/a/known.csv", "/b/pile", ["/b/a/1.png", "/b/pile/2.png"], ["1.png", "2.png"]),
+        ("/b/a/known.csv", "/c/pile", ["/b/a/1.png", "/c/pile/2.png"], ["1.png", "2.png"]),
         (None, None, ["train/1", "2"], ["train/1", "2"]),
     ],
 )

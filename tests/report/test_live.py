@@ -1,13 +1,13 @@
-"""A page on which classes are edited: what it answers, to whom, and what its script sends."""
+"""A page on which classes are edited: what it answers, and to whom."""
 
 import json
 import re
-import shutil
-import subprocess
+import socket
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from io import BytesIO
 from pathlib import Path
@@ -17,17 +17,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import newfound.report
 from newfound.core.errors import UsageError
 from newfound.engine.files import write_json
 from newfound.experiment import Folder
 from newfound.experiment.assignments import Assignments
-from newfound.report.live import EDITS, Live, Server
+from newfound.report.live import VERBS, Live
+from newfound.report.serving import HOST, MOST_BYTES, Server
 from newfound.review.review import Review
 from tests.report.test_page import RESULTS, pile
-
-NODE = shutil.which("node")
-SCRIPT = Path(newfound.report.__file__).with_name("live.js")
 
 
 @pytest.fixture
@@ -42,8 +39,13 @@ def live(tmp_path: Path) -> Live:
     return Live(folder, found)
 
 
+def body(live: Live, **edit: Any) -> bytes:
+    """An edit of what the page shows now."""
+    return json.dumps(edit | {"seen": len(live.review().log)}).encode()
+
+
 def post(live: Live, **edit: Any) -> None:
-    answer = live.post(json.dumps(edit).encode())
+    answer = live.post(body(live, **edit))
     assert (answer.status, answer.content) == (HTTPStatus.NO_CONTENT, b"")
 
 
@@ -91,44 +93,49 @@ def test_every_edit(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     assert live.review().ids[row] == 2
     monkeypatch.setattr(
         "newfound.review.review.pile_features",
-        lambda folder, images: np.eye(len(images), 4, dtype=np.float32),
+        lambda folder, images, data_dir: np.eye(len(images), 4, dtype=np.float32),
     )
     post(live, verb="split", name="novel-2")
     assert list(live.review().names.values())[2:] == ["<wasp>", "novel-2", "novel-2-2"]
     post(live, verb="merge", into="ant", others=["novel-2-2"])
     post(live, verb="undo")
     assert list(live.review().names.values())[2:] == ["<wasp>", "novel-2", "novel-2-2"]
-    assert set(EDITS) == {"rename", "move", "split", "merge", "undo"}
+    assert set(VERBS) == {"rename", "move", "split", "merge", "undo"}
 
 
 def test_an_edit_that_cannot_be_made_is_told(live: Live) -> None:
-    answer = live.post(b'{"verb": "rename", "names": {"novel-3": "wasp"}}')
+    answer = live.post(body(live, verb="rename", names={"novel-3": "wasp"}))
     assert answer.status == HTTPStatus.CONFLICT
     assert b"unknown class 'novel-3'" in answer.content
     assert not live.folder.edits.exists()
 
 
 @pytest.mark.parametrize(
-    "body",
+    "asked",
     [
         *("", "1", "[]", "{}", '{"verb": "export"}', '{"verb": "rename"}', '{"verb": "rename", "names": 3}'),
+        *("[" * 100_000, '{"verb": "undo"}', '{"verb": "undo", "more": 1}'),
         *(
             '{"verb": "rename", "names": {"novel-1": 3}}',
             '{"verb": "merge", "into": 2, "others": ["novel-1"]}',
         ),
-        *('{"verb": "move", "into": "ant", "rows": [40]}', '{"verb": "move", "into": "ant", "rows": ["a"]}'),
-        *('{"verb": "move", "into": "ant", "rows": [-1]}', '{"verb": "split", "name": null}', "\ud800"),
+        *('{"verb": "move", "into": "ant", "rows": [4.5]}', '{"verb": "move", "into": "ant", "rows": ["1"]}'),
+        *('{"verb": "split", "name": null}', "\ud800"),
     ],
 )
-def test_nonsense_is_refused(live: Live, body: str) -> None:
-    answer = live.post(body.encode("utf-8", "surrogatepass"))
-    assert answer.status == HTTPStatus.BAD_REQUEST
+def test_nonsense_is_refused(live: Live, asked: str) -> None:
+    for text in (asked, asked.replace("}", ', "seen": 0}') if "undo" not in asked else ""):
+        answer = live.post(text.encode("utf-8", "surrogatepass"))
+        assert answer.status == HTTPStatus.BAD_REQUEST
     assert not live.folder.edits.exists()
 
 
 def test_edits_of_others_are_seen(live: Live) -> None:
     live.get("")
+    before = body(live, verb="undo")
     Review.open(live.folder.path).rename({"novel-1": "wasp"})
+    answer = live.post(before)
+    assert (answer.status, answer.content[:15]) == (HTTPStatus.CONFLICT, b"somebody has ed")
     assert "wasp" in live.get("").content.decode()
     post(live, verb="rename", names={"wasp": "hornet"})
 
@@ -153,7 +160,7 @@ def status(address: str, body: bytes | None = None) -> int:
 
 
 def test_it_is_served_to_who_knows_the_address(server: Server) -> None:
-    edit = json.dumps({"verb": "rename", "names": {"novel-1": "wasp"}}).encode()
+    edit = body(server.live, verb="rename", names={"novel-1": "wasp"})
     root = server.address.removesuffix(f"{server.secret}/")
     assert root.startswith("http://127.0.0.1:")
     for wrong in (root, f"{root}edit", f"{root}{server.secret}", f"{root}secret/", f"{root}secret/edit"):
@@ -166,76 +173,38 @@ def test_it_is_served_to_who_knows_the_address(server: Server) -> None:
 
 
 def test_a_run_that_was_broken_meanwhile(server: Server) -> None:
+    undo = body(server.live, verb="undo")
+    server.live.folder.edits.mkdir()
+    assert status(server.address) == status(f"{server.address}edit", undo) == 500
     server.live.folder.results.unlink()
     assert status(server.address) == 500
-    assert status(f"{server.address}edit", b'{"verb": "undo"}') == 409
+    assert status(f"{server.address}edit", undo) == 409
+
+
+def test_of_edits_at_once_one_is_made(server: Server) -> None:
+    edits = [body(server.live, verb="rename", names={"novel-1": f"wasp {each}"}) for each in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda edit: status(f"{server.address}edit", edit), edits))
+    assert sorted(found) == [204] + [409] * 7
+    assert len(server.live.review().log) == 1
+
+
+def test_browsers_that_go_away_or_talk_nonsense(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    for request in (
+        b"",
+        b"GET ",
+        b"GET foo HTTP/1.0\r\n\r\n",
+        b"POST / HTTP/1.0\r\nContent-Length: 9\r\n\r\n12",
+    ):
+        with socket.create_connection((HOST, server.server_port)) as connection:
+            connection.sendall(request)
+    long = urllib.request.Request(f"{server.address}edit", b"1" * (MOST_BYTES + 1))
+    with pytest.raises((urllib.error.HTTPError, ConnectionError, urllib.error.URLError)):
+        urllib.request.urlopen(long)
+    assert status(server.address) == 200
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken(server: Server) -> None:
     with pytest.raises(UsageError, match=r"--port must be one that is free; got \d+: .*; leave it out"):
         Server(server.live, server.server_port)
-
-
-DOM = """
-const listeners = {}, sent = [];
-const listen = name => (kind, call) => listeners[`${name} ${kind}`] = call;
-const node = (name, more) => ({addEventListener: listen(name), ...more});
-const nodes = {said: node("said"), into: node("into"), undo: node("undo"), picked: node("picked")};
-const field = node("field", {dataset: {class: "novel-1"}, value: ""});
-const image = {dataset: {row: "4"}, matches: () => true, classList: {toggle: (_, on) => on}};
-globalThis.document = {
-  getElementById: id => nodes[id],
-  querySelectorAll: what => what.startsWith("input") ? [field] : what.startsWith("button") ?
-    [node("split", {dataset: {split: "novel-2"}})] : what.startsWith("img") ? [image] : [],
-  addEventListener: listen("page"),
-};
-globalThis.location = {reload: () => sent.push("reload")};
-globalThis.fetch = async (where, what) => (sent.push([where, JSON.parse(what.body)]), answer);
-let answer = {ok: true};
-const names = ["ant", "novel-1", "novel-2"];
-"""
-
-
-def sent(actions: str) -> list[Any]:
-    """What the script sends to the server, and what it says in the end."""
-    after = "setTimeout(() => console.log(JSON.stringify([...sent, nodes.said.textContent ?? null])))"
-    script = f"{DOM}\n{SCRIPT.read_text(encoding='utf-8')}\n{actions}\n{after}"
-    done = subprocess.run([str(NODE), "-e", script], capture_output=True, text=True, check=True)
-    found: list[Any] = json.loads(done.stdout)
-    return found
-
-
-@pytest.mark.skipif(NODE is None, reason="node, which runs JavaScript, is not installed")
-@pytest.mark.parametrize(
-    ("actions", "edit"),
-    [
-        (
-            'field.value = " wasp "; listeners["field keydown"]({key: "Enter"})',
-            {"verb": "rename", "names": {"novel-1": "wasp"}},
-        ),
-        (
-            'field.value = "ant"; listeners["field keydown"]({key: "Enter"})',
-            {"verb": "merge", "into": "ant", "others": ["novel-1"]},
-        ),
-        ('listeners["split click"]()', {"verb": "split", "name": "novel-2"}),
-        ('listeners["undo click"]()', {"verb": "undo"}),
-        (
-            'listeners["page click"]({target: image}); nodes.into.value = "ant"; '
-            'listeners["into keydown"]({key: "Enter"})',
-            {"verb": "move", "into": "ant", "rows": [4]},
-        ),
-    ],
-    ids=["rename", "merge", "split", "undo", "move"],
-)
-def test_what_the_script_sends(actions: str, edit: dict[str, Any]) -> None:
-    assert sent(actions) == [["edit", edit], "reload", None]
-    refusal = 'answer = {ok: false, text: async () => "no"}; '
-    assert sent(refusal + actions) == [["edit", edit], "no"]
-
-
-@pytest.mark.skipif(NODE is None, reason="node, which runs JavaScript, is not installed")
-@pytest.mark.parametrize(
-    ("typed", "key"), [("", "Enter"), ("  ", "Enter"), ("novel-1", "Enter"), ("wasp", "p")]
-)
-def test_no_name_sends_nothing(typed: str, key: str) -> None:
-    assert sent(f'field.value = "{typed}"; listeners["field keydown"]({{key: "{key}"}})') == [None]

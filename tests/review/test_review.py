@@ -30,7 +30,7 @@ def review(folder: Path) -> Review:
 def features(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images 3 to 5 look alike, and all others."""
 
-    def given(folder: Folder, images: list[str]) -> np.ndarray:
+    def given(folder: Folder, images: list[str], data_dir: str | None) -> np.ndarray:
         rows = [int(image.removesuffix(".png")) for image in images]
         return np.array([[1.0, row] if 3 <= row <= 5 else [row + 1.0, 0.0] for row in rows])
 
@@ -130,7 +130,7 @@ def test_splits_that_cannot_be(tmp_path: Path, name: str, number: int) -> None:
 
 
 def test_images_that_look_the_same_are_not_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "pile_features", lambda folder, images: np.ones((len(images), 3)))
+    monkeypatch.setattr(module, "pile_features", lambda folder, images, data_dir: np.ones((len(images), 3)))
     with pytest.raises(UsageError, match="the model tells 1 apart"):
         review(tmp_path).split("novel-2")
 
@@ -186,7 +186,7 @@ def test_a_log_of_other_assignments_is_refused(tmp_path: Path) -> None:
     mine = review(tmp_path)
     mine.rename({"novel-1": "zebra"})
     other = replace(mine.assignments, clusters=mine.assignments.clusters[::-1].copy())
-    with pytest.raises(RunError, match="got those of another run, or that file has changed"):
+    with pytest.raises(RunError, match="got those of another run or version, or that file has changed"):
         Review(mine.folder, KNOWN, NOVEL, other, Source())
 
 

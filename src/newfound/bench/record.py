@@ -73,8 +73,7 @@ def _step(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
     modes: dict[Mode, StepSpeed] = {}
     for mode in setup.modes:
         say(f"step: {mode}" + ("" if mode == "eager" else ", which compiles for one to two minutes"))
-        way = step_speed(recipe, split, machine, mode, flops)
-        modes[way.mode] = way
+        modes[mode] = step_speed(recipe, split, machine, mode, flops)
         yield {
             "batch_size": recipe.train["discover"].batch_size,
             "flops": flops,

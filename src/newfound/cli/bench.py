@@ -14,8 +14,8 @@ from newfound.core.errors import UsageError
 from newfound.engine.files import write_json
 from newfound.experiment.question import USUAL
 
-PART = ".part.json"
-"""The end of a record's name until it is complete."""
+PART = ".part"
+"""The ending of a record until it is complete."""
 
 
 def bench(
@@ -35,8 +35,10 @@ def bench(
     out: Annotated[Path | None, typer.Option(help="A JSON file for the record.")] = None,
 ) -> None:
     """Measure a training step and its parts on this machine, on random pixels; a CPU gets a small version."""
-    if out is not None and (out.suffix != ".json" or out.exists()):
-        raise UsageError(f"--out must be a new .json file; got {out}; for example --out bench.json")
+    if out is not None and (out.suffix != ".json" or out.exists() or out.with_suffix(PART).exists()):
+        raise UsageError(
+            f"--out must be a new .json file; got {out}; move what is there away, or choose another"
+        )
     method, overrides = method_and_settings(method, settings)
     setup = checked_setup(method, data, overrides, _names(modes), _names(parts))
     console = output()

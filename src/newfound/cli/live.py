@@ -6,7 +6,8 @@ import typer
 
 from newfound.cli.use import DataDir, RunFolder
 from newfound.experiment.reopen import pile_of
-from newfound.report.live import Live, Server
+from newfound.report.live import Live
+from newfound.report.serving import Server
 from newfound.review.review import Review
 
 
@@ -21,7 +22,7 @@ def review(
     """Name, merge, split and sort classes on a page in your browser, with every image to look at."""
     folder = Review.open(run).folder
     print("reading the images and drawing their map")
-    server = Server(Live(folder, pile_of(folder, data_dir)), port)
+    server = Server(Live(folder, pile_of(folder, data_dir), data_dir), port)
     print(f"open {server.address}")
     print("what you do there is kept at once; Ctrl-C here ends the page")
     try:

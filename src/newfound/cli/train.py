@@ -166,8 +166,8 @@ def _check_estimated(folder: Folder) -> None:
     if folder.config.exists() and (begun := folder.source()).estimated is None:
         given = "without --num-novel" if begun.num_novel is None else f"with --num-novel {begun.num_novel}"
         raise UsageError(
-            f"a run must go on as it was started; {folder.path} was {given}, and got an estimate; say it as "
-            "before, or choose another --out"
+            f"a run must go on as it was started; {folder.path} was begun {given}, and got an estimate; "
+            "repeat what it was begun with, or choose another --out"
         )
 
 

@@ -117,14 +117,14 @@ class Step:
         try:
             self._graph = StepGraph(self._prepare, self._update, draw, self._stream)
         except RuntimeError as error:
-            if "memory" in str(error).lower():
+            cause = error.__context__ or error  # and not that the capture could not be ended then
+            if "memory" in str(cause).lower():
                 raise
-            self._do_without_graph(error)
+            self._do_without_graph(cause)
 
-    def _do_without_graph(self, error: Exception) -> None:
+    def _do_without_graph(self, error: BaseException) -> None:
         """Nothing was updated: a capture records the step and does not run it."""
-        # What went wrong, and not that the capture could not be ended then.
-        reason = _reason(error.__context__ or error)
+        reason = _reason(error)
         self.say(f"{self.loader.stage}: the step cannot be captured here ({reason}), so it runs compiled")
         self.mode = "compiled"
         self.optimiser.zero_grad(set_to_none=True)

@@ -14,7 +14,7 @@ from newfound.estimate.probe import UNKNOWN
 from newfound.experiment.source import Source
 
 USUAL = "iic"
-"""The method whose pretraining serves those that have none."""
+"""The method where nobody names one, whose pretraining serves those that have none."""
 NETWORK_STAGES = ("rotnet", "pretrain", "known")
 """The stages of pretraining that make a classifier of known classes; others presume the number."""
 

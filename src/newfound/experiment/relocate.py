@@ -26,14 +26,16 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     _check_there(now)
     check_apart(folder.path, now)
     saved, images = Checkpoint.load(folder.checkpoint), now.load()
-    found = _assignments(folder)
-    if found is not None:
-        _check_names(before.relative(found.images), now.relative(images.split.unlabelled.names))
+    pile, finished = images.split.unlabelled.names, folder.assignments.exists()
+    if finished:
+        novel = folder.read_results()["classes"]["novel"]
+        found = Assignments.read(folder.assignments, novel)
+        if list(found.images) != list(pile):  # as they are when an earlier call was cut off
+            _check_names(before.relative(found.images), now.relative(pile))
     check_images(saved, folder, images, images.fingerprint())
     others = _others(folder)
-    if found is not None:
-        novel = folder.read_results()["classes"]["novel"]
-        replace(found, images=images.split.unlabelled.names).write(folder.assignments, novel)
+    if finished:
+        replace(found, images=pile).write(folder.assignments, novel)
     for path in (*others, folder.config):
         content = json.loads(path.read_text(encoding="utf-8"))
         data = content["data"] | {"labelled": now.labelled, "unlabelled": now.unlabelled}
@@ -60,13 +62,6 @@ def _check_there(source: Source) -> None:
                 f"--{option} must be where the {option} images are; got {path}, which does not exist; check "
                 "the path, or give the option too"
             )
-
-
-def _assignments(folder: Folder) -> Assignments | None:
-    """What a finished run says of its images."""
-    if not folder.assignments.exists():
-        return None
-    return Assignments.read(folder.assignments, folder.read_results()["classes"]["novel"])
 
 
 def _check_names(before: Sequence[str], now: Sequence[str]) -> None:

@@ -108,10 +108,10 @@ def _load(folder: Folder, data_dir: str | None) -> Dataset:
     return (replace(source, data_dir=data_dir) if data_dir else source).load()
 
 
-def pile_features(folder: Folder, images: Sequence[str]) -> NDArray[np.float32]:
+def pile_features(folder: Folder, images: Sequence[str], data_dir: str | None = None) -> NDArray[np.float32]:
     """Images of the pile, by name → features (n, D) of the encoder."""
     method, viewer, checkpoint = load_method(folder)
-    data = images_of(folder, None, checkpoint)
+    data = images_of(folder, data_dir, checkpoint)
     pile = data.split.unlabelled.to(viewer.device)
     place = {name: row for row, name in enumerate(pile.names)}
     rows = torch.tensor([place[name] for name in images], device=viewer.device)

@@ -103,9 +103,12 @@ class Source:
 
     def relative(self, paths: Sequence[str]) -> list[str]:
         """Paths without the folder that they were given in, so that they stay the same when it moves."""
-        given = [path for path in (self.labelled, self.unlabelled) if path]
-        folders = sorted({*given, *map(os.path.dirname, given)}, key=len, reverse=True)
-        roots = [folder.rstrip(os.sep) + os.sep for folder in folders]
+        roots = []
+        for given in filter(None, (self.unlabelled, self.labelled)):
+            folder = os.path.join(given, "")
+            if not any(path.startswith(folder) for path in paths):  # a table or list, or holds none of them
+                folder = os.path.join(os.path.dirname(given), "")
+            roots.append(folder)
         return [path.removeprefix(next(filter(path.startswith, roots), "")) for path in paths]
 
     def as_dict(self) -> dict[str, Any]:

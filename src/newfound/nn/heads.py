@@ -57,7 +57,7 @@ class MultiHead(nn.Module):
         by_head = F.relu(self.norm(by_sample)).view(B * V, K, hidden).transpose(0, 1)
         projected = torch.baddbmm(self.out_bias, by_head, self.out_weight.mT)
         unit = _unit(projected, self.prototypes)
-        # In groups: the gradient of a few prototypes is a sum that one product alone leaves to few cores.
+        # In V groups: the gradient of few prototypes is a sum that one product leaves to few cores of a GPU.
         both = _cosines(unit.view(K, V, B, -1), self.prototypes[:, None]), unit
         cosines, unit = (x.view(K, B, V, -1).permute(2, 0, 1, 3) for x in both)
         return cosines, unit

@@ -1,18 +1,16 @@
-"""A page on which a person edits the classes of a run, served to this computer alone."""
+"""A page on which a person edits the classes of a run: what it asks for, and what it is answered."""
 
 import json
-import secrets
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from newfound.core.errors import NewfoundError, UsageError
+from newfound.core.errors import NewfoundError
 from newfound.experiment.call import call_of
 from newfound.experiment.folder import Folder
 from newfound.experiment.pile import Pile
@@ -21,10 +19,6 @@ from newfound.report.page import Chart, page
 from newfound.report.shown import Shown
 from newfound.report.thumbnails import thumbnail
 from newfound.review.review import Review
-
-HOST = "127.0.0.1"
-MOST_BYTES = 2**20
-"""Of an edit."""
 
 
 @dataclass(frozen=True)
@@ -36,39 +30,102 @@ class Answer:
     status: HTTPStatus = HTTPStatus.OK
 
 
+REFUSED = HTTPStatus.CONFLICT
 NOT_FOUND = Answer(b"there is nothing here", status=HTTPStatus.NOT_FOUND)
+
+
+class Edit(Protocol):
+    """What a page asks for."""
+
+    def make(self, review: Review) -> object: ...
+
+
+@dataclass(frozen=True)
+class Rename:
+    names: dict[str, str]
+
+    def make(self, review: Review) -> None:
+        review.rename(self.names)
+
+
+@dataclass(frozen=True)
+class Merge:
+    into: str
+    others: list[str]
+
+    def make(self, review: Review) -> None:
+        review.merge(self.into, *self.others)
+
+
+@dataclass(frozen=True)
+class Split:
+    name: str
+
+    def make(self, review: Review) -> None:
+        review.split(self.name)
+
+
+@dataclass(frozen=True)
+class Move:
+    into: str
+    rows: list[int]
+
+    def make(self, review: Review) -> None:
+        review.move_rows(self.into, self.rows)
+
+
+@dataclass(frozen=True)
+class Undo:
+    def make(self, review: Review) -> None:
+        review.undo()
+
+
+VERBS: Mapping[str, type[Rename | Merge | Split | Move | Undo]] = {
+    "rename": Rename,
+    "merge": Merge,
+    "split": Split,
+    "move": Move,
+    "undo": Undo,
+}
 
 
 class Live:
     """The pages and edits of one run. The classes are read anew each time: others may edit them too."""
 
-    def __init__(self, folder: Folder, pile: Pile) -> None:
-        self.folder, self.pile = folder, pile
+    def __init__(self, folder: Folder, pile: Pile, data_dir: str | None = None) -> None:
+        self.folder, self.pile, self.data_dir = folder, pile, data_dir
         self.chart = Chart.of(pile, Shown.of(pile, self.review()).assigned)
 
     def review(self) -> Review:
-        return Review.open(self.folder.path)
+        return Review.open(self.folder.path, self.data_dir)
 
     def get(self, path: str) -> Answer:
         """The page itself, a small picture, or the images of a class."""
-        what, _, number = path.partition("/")
         if not path:
             return Answer(self._page().encode(), "text/html; charset=utf-8")
-        if what == "image" and number.isdecimal() and int(number) < len(self.pile.images):
-            return Answer(*thumbnail(self.pile.pixels(np.array([int(number)]))[0]))
-        if what == "class" and number.isdecimal():
-            return Answer(json.dumps(self._images(int(number))).encode(), "application/json")
+        found = re.fullmatch(r"(image|class)/(\d{1,9})", path, re.ASCII)
+        what, number = (found[1], int(found[2])) if found else ("", 0)
+        if what == "image" and number < len(self.pile.images):
+            return Answer(*thumbnail(self.pile.pixels(np.array([number]))[0]))
+        if what == "class":
+            return Answer(json.dumps(self._images(number)).encode(), "application/json")
         return NOT_FOUND
 
     def post(self, body: bytes) -> Answer:
-        """Make one edit."""
+        """Make one edit of the classes as the page shows them."""
         try:
-            found = json.loads(body)
-            EDITS[found.pop("verb")](self.review(), found)
-        except NewfoundError as error:
-            return Answer(str(error).encode(), status=HTTPStatus.CONFLICT)
-        except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
+            fields = json.loads(body)
+            kind, seen = VERBS[fields.pop("verb")], fields.pop("seen")
+            edit: Edit = TypeAdapter(kind).validate_json(json.dumps(fields), strict=True)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return Answer(b"an edit must be one of those that the page makes", status=HTTPStatus.BAD_REQUEST)
+        try:
+            review = self.review()
+            if len(review.log) != seen:
+                return Answer(b"somebody has edited the classes since; load the page anew", status=REFUSED)
+            edit.make(review)
+        except NewfoundError as error:
+            return Answer(str(error).encode(), status=REFUSED)
         return Answer(b"", status=HTTPStatus.NO_CONTENT)
 
     def _page(self) -> str:
@@ -84,93 +141,3 @@ class Live:
         rows = np.flatnonzero(review.ids == key)
         rows = rows[np.argsort(review.assignments.confidence[rows], kind="stable")]
         return [{"row": row, "file": review.assignments.images[row]} for row in rows.tolist()]
-
-
-def _merge(review: Review, edit: Mapping[str, Any]) -> None:
-    review.merge(_text(edit["into"]), *map(_text, edit["others"]))
-
-
-def _move(review: Review, edit: Mapping[str, Any]) -> None:
-    rows = TypeAdapter(list[int]).validate_python(edit["rows"])
-    images = review.assignments.images
-    if any(not 0 <= row < len(images) for row in rows):
-        raise ValueError("no such row")
-    review.move(_text(edit["into"]), *(images[row] for row in rows))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("not a text")
-    return value
-
-
-EDITS: Mapping[str, Callable[[Review, Mapping[str, Any]], object]] = {
-    "rename": lambda review, edit: review.rename(TypeAdapter(dict[str, str]).validate_python(edit["names"])),
-    "merge": _merge,
-    "split": lambda review, edit: review.split(_text(edit["name"])),
-    "move": _move,
-    "undo": lambda review, edit: review.undo(),
-}
-
-
-class Server(ThreadingHTTPServer):
-    """Answers only who knows the address, a part of which is secret; so no other page can edit anything."""
-
-    daemon_threads = True
-
-    def __init__(self, live: Live, port: int) -> None:
-        self.live, self.lock, self.secret = live, Lock(), secrets.token_urlsafe(12)
-        try:
-            super().__init__((HOST, port), Handler)
-        except OSError as error:
-            raise UsageError(
-                f"--port must be one that is free; got {port}: {error.strerror}; leave it out"
-            ) from None
-
-    @property
-    def address(self) -> str:
-        return f"http://{HOST}:{self.server_port}/{self.secret}/"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that has gone away is no error."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    """One request."""
-
-    server: Server
-
-    def do_GET(self) -> None:
-        self._answer(self.server.live.get)
-
-    def do_POST(self) -> None:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > MOST_BYTES:
-            self._send(Answer(b"an edit must tell its length", status=HTTPStatus.BAD_REQUEST))
-            return
-        body = self.rfile.read(int(length))
-        self._answer(lambda path: self.server.live.post(body) if path == "edit" else NOT_FOUND)
-
-    def _answer(self, respond: Callable[[str], Answer]) -> None:
-        _, secret, *path = self.path.partition("?")[0].split("/")
-        if not secrets.compare_digest(secret.encode(), self.server.secret.encode()) or not path:
-            self._send(NOT_FOUND)
-            return
-        with self.server.lock:
-            try:
-                answer = respond("/".join(path))
-            except NewfoundError as error:
-                answer = Answer(str(error).encode(), status=HTTPStatus.INTERNAL_SERVER_ERROR)
-        self._send(answer)
-
-    def _send(self, answer: Answer) -> None:
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.kind)
-        self.send_header("Content-Length", str(len(answer.content)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Referrer-Policy", "no-referrer")
-        self.end_headers()
-        self.wfile.write(answer.content)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Nobody reads of every request."""

@@ -102,6 +102,7 @@ def page(
         has_files=not review.folder.source().arrays,
         few=pile.num_known < 2 * FEWEST,
         edits=len(review.edits),
+        seen=len(review.log),
         results=results,
         trust=trust,
         call=call,

@@ -94,8 +94,9 @@ def read_edits(path: Path, of: str) -> list[Edit]:
     edits = [_read(path, *each) for each in numbered[1:]]
     if not numbered or numbered[0][1] != _begins(of):
         raise RunError(
-            f"{path} must hold edits of what assignments.csv says; got those of another run, or that file "
-            "has changed; bring it back, or move the edits away to begin again with the classes as found"
+            f"{path} must hold edits of what assignments.csv says; got those of another run or version, or "
+            "that file has changed; bring it back, or move the edits away to begin again with the classes as "
+            "found"
         )
     return edits
 

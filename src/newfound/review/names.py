@@ -10,9 +10,14 @@ LONGEST = 100
 """Characters of a name."""
 
 
+def composed(name: str) -> str:
+    """The same text with composed characters, which some file systems take apart: so names are compared."""
+    return unicodedata.normalize("NFC", name)
+
+
 def checked_name(name: str) -> str:
     """A name as people write it: one line, composed characters."""
-    text = unicodedata.normalize("NFC", name) if isinstance(name, str) else ""
+    text = composed(name) if isinstance(name, str) else ""
     breaks = any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text)
     if not 0 < len(text) <= LONGEST or text != text.strip() or breaks or "=" in text or text[0] == "-":
         raise UsageError(

@@ -1,8 +1,9 @@
 """The classes of a run as a person has left them."""
 
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from newfound.experiment.folder import Folder
 from newfound.experiment.reopen import pile_features
 from newfound.experiment.source import Source
 from newfound.review.edits import Edit, Merge, Move, Rename, Split, Undo, read_edits, standing, write_edits
-from newfound.review.names import checked_name, free_names
+from newfound.review.names import checked_name, composed, free_names
 from newfound.review.parts import parts_of
 from newfound.review.replay import by_rows, fit, names_after, replay
 
@@ -47,13 +48,13 @@ class Review:
     ) -> None:
         self.folder, self.num_known, self.assignments = folder, len(known), assignments
         self.found: Mapping[int, str] = dict(enumerate([*known, *novel]))
-        self.digest = assignments.digest(source)
+        self.source, self.digest = source, assignments.digest(source)
         self.log = read_edits(folder.edits, self.digest)
         self._check_log()
 
     @classmethod
-    def open(cls, run: str | Path) -> "Review":
-        """Of a finished run, from its folder."""
+    def open(cls, run: str | Path, data_dir: str | None = None) -> "Review":
+        """Of a finished run, from its folder; a benchmark's files may be elsewhere now."""
         folder = Folder(Path(run))
         folder.read()
         results = folder.read_results()
@@ -64,7 +65,9 @@ class Review:
                 f"{folder.assignments} must be as the run wrote it; got another number of images in its "
                 "classes; bring it back"
             )
-        return cls(folder, known, novel, assignments, folder.source())
+        source = folder.source()
+        source = replace(source, data_dir=data_dir) if data_dir else source
+        return cls(folder, known, novel, assignments, source)
 
     @property
     def edits(self) -> list[Edit]:
@@ -111,7 +114,7 @@ class Review:
         if not names:
             raise UsageError("a rename needs a class and another name for it; got none; name one")
         ids = [self._novel(name) for name in names]
-        left = [name for key, name in self.names.items() if key not in ids]
+        left = [composed(name) for key, name in self.names.items() if key not in ids]
         for new in names.values():
             if new in left:
                 raise UsageError(
@@ -146,13 +149,20 @@ class Review:
         ]
         fresh = range(max(taken) + 1, max(taken) + number)
         names = [name, *free_names(name, number - 1, self.names.values())]
-        features = pile_features(self.folder, [self.assignments.images[row] for row in rows.tolist()])
+        images = [self.assignments.images[row] for row in rows.tolist()]
+        features = pile_features(self.folder, images, self.source.data_dir)
         self._add(Split(key, parts_of(features, rows, [key, *fresh], names)))
 
     def move(self, into: str, *images: str) -> None:
         """Put images of the pile, given by path or file name, into another class, found or known."""
+        self.move_rows(into, self._rows(images))
+
+    def move_rows(self, into: str, images: Sequence[int]) -> None:
+        """The same by their rows."""
         target, ids = self._id(into), self.ids
-        rows = [row for row in dict.fromkeys(map(self._row, images)) if ids[row] != target]
+        if any(not 0 <= row < len(ids) for row in images):
+            raise UsageError(f"rows must be from 0 to {len(ids) - 1}; got others; look at the images anew")
+        rows = [row for row in dict.fromkeys(images) if ids[row] != target]
         if not rows:
             raise UsageError(
                 f"a move needs images of the pile that are not in {into!r} yet; got none; name one"
@@ -187,10 +197,10 @@ class Review:
         self.log.append(edit)
 
     def _id(self, name: str) -> int:
-        ids = {each: key for key, each in self.names.items()}
-        if name not in ids:
+        ids = {composed(each): key for key, each in self.names.items()}
+        if composed(name) not in ids:
             raise unknown("class", name, ids, f"newfound classes {self.folder.path} lists them")
-        return ids[name]
+        return ids[composed(name)]
 
     def _novel(self, name: str) -> int:
         key = self._id(name)
@@ -201,14 +211,19 @@ class Review:
             )
         return key
 
-    def _row(self, image: str) -> int:
-        """Of an image by its path as in the table, or by its file name where only one has it."""
-        names = self.assignments.images
-        found = [row for row, name in enumerate(names) if name in (image, os.path.abspath(image))]
-        found = found or [row for row, name in enumerate(names) if Path(name).name == image]
-        if len(found) != 1:
-            raise UsageError(
-                f"an image must be one of the pile; {len(found)} are called {image!r}; give its path as in "
-                f"{self.folder.assignments}"
-            )
-        return found[0]
+    def _rows(self, images: Sequence[str]) -> list[int]:
+        """Of images by their paths as in the table, or by file names that only one has."""
+        paths, names = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+        for row, path in enumerate(self.assignments.images):
+            paths[path].append(row)
+            names[os.path.basename(path)].append(row)
+        rows = []
+        for image in images:
+            found = paths.get(image) or paths.get(os.path.abspath(image)) or names.get(image, [])
+            if len(found) != 1:
+                raise UsageError(
+                    f"an image must be one of the pile; {len(found)} are called {image!r}; give its path as "
+                    f"in {self.folder.assignments}"
+                )
+            rows += found
+        return rows
