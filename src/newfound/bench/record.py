@@ -126,7 +126,7 @@ def _kmeans(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]
     # Asked for alone it may take minutes, on a CPU too.
     size = FULL.kmeans if setup.parts == ("kmeans",) else machine.scale.kmeans
     say(f"kmeans: {size[0]:,} samples of {size[1]} features, ours and scikit-learn's")
-    yield kmeans_comparison(size, machine.device)
+    yield from kmeans_comparison(size, machine.device)
 
 
 _MEASURES: dict[str, Callable[[Setup, Machine, Say], Iterator[Any]]] = {

@@ -112,6 +112,7 @@ def _kmeans_lines(record: dict[str, Any], path: Path) -> str:
             ("semi_supervised", "as the same work through scikit-learn's functions"),
             ("plain", "without anchors as its `KMeans`"),
         )
+        if key in found
     )
     clusters = ", ".join(map(str, found["clusters"]))
     return (
