@@ -56,7 +56,8 @@ class _Normalise(torch.autograd.Function):
         out = _affine(x, scale, kept(bias - mean * scale))
         if plus is not None:
             out = out + plus.float()
-        out = (out.relu() if relu else out).to(maps.dtype)
+        # A copy, since torch 2.11 has no gradient for what `to` gives back as it is, in float32.
+        out = (out.relu() if relu else out).to(maps.dtype, copy=True)
         ctx.save_for_backward(maps, None if plus is None else out, weight, bias, mean, rstd)
         ctx.relu, ctx.added = relu, plus is not None
         ctx.mark_non_differentiable(mean, var)
