@@ -8,7 +8,6 @@ from newfound.bench.clock import Laps, elapsed, milliseconds
 from newfound.bench.flops import count_flops, matrix_product_tflops, tflops
 from newfound.bench.memory import peak_bytes
 from newfound.bench.step import StepSpeed, largest_difference
-from newfound.engine.step import Mode
 
 CPU = torch.device("cpu")
 MIB = 2**20
@@ -84,5 +83,5 @@ def test_the_largest_difference_is_relative_to_the_first_mode() -> None:
         )
 
     assert largest_difference({"eager": way(2.0, 4.0)}) == 0
-    modes: dict[Mode, StepSpeed] = {"eager": way(2.0, 4.0), "compiled": way(2.1, 4.0), "graph": way(2.0, 3.6)}
+    modes: dict[str, StepSpeed] = {"eager": way(2.0, 4.0), "compiled": way(2.1, 4.0), "graph": way(2.0, 3.6)}
     assert largest_difference(modes) == pytest.approx(0.1)

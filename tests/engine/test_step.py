@@ -205,6 +205,20 @@ def test_hints_of_the_compiler_are_not_shown_and_all_else_is(
     assert torch.get_float32_matmul_precision() == "highest"
 
 
+def refused_capture(step: Step, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bring a step to where it captures, which fails, and ending the capture then fails as well."""
+
+    def refuse(*_: object) -> None:
+        try:
+            raise RuntimeError(why)
+        finally:
+            raise RuntimeError("the capture cannot be ended")
+
+    monkeypatch.setattr("newfound.engine.step.StepGraph", refuse)
+    step.mode, step._calls = "graph", 10
+    vars(step)["_stream"] = None
+
+
 def test_a_step_that_cannot_be_captured_runs_compiled(
     digits: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,16 +226,8 @@ def test_a_step_that_cannot_be_captured_runs_compiled(
     _, step = stepping(digits, 0.1)
     reference, expected = stepping(digits, 0.1)
     (draw,) = draws(step, 1)
-
-    def refuse(*_: object) -> None:
-        try:
-            raise RuntimeError("operation not permitted when stream is capturing\nand more")
-        finally:
-            raise RuntimeError("the capture cannot be ended")
-
-    monkeypatch.setattr("newfound.engine.step.StepGraph", refuse)
-    step.mode, step._calls, step.say = "graph", 10, said.append
-    vars(step)["_stream"] = None
+    step.say = said.append
+    refused_capture(step, "operation not permitted when stream is capturing\nand more", monkeypatch)
     step(draw)
     expected(draw)
     assert vars(step)["mode"] == "compiled"
@@ -237,15 +243,6 @@ def test_a_capture_that_runs_out_of_memory_is_no_fallback(
     digits: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, step = stepping(digits, 0.1)
-
-    def refuse(*_: object) -> None:
-        try:
-            raise RuntimeError("CUDA out of memory")
-        finally:
-            raise RuntimeError("the capture cannot be ended")
-
-    monkeypatch.setattr("newfound.engine.step.StepGraph", refuse)
-    step.mode, step._calls = "graph", 10
-    vars(step)["_stream"] = None
+    refused_capture(step, "CUDA out of memory", monkeypatch)
     with pytest.raises(RuntimeError, match="cannot be ended"):
         step(next(draws(step, 1)))

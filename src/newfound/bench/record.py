@@ -19,7 +19,6 @@ from newfound.core.config import Recipe
 from newfound.core.records import Say
 from newfound.core.registry import method_names, recipe_for
 from newfound.data.images import Split
-from newfound.engine.step import Mode
 from newfound.experiment.provenance import provenance
 
 EPOCH_STEPS = 20
@@ -70,10 +69,11 @@ def _step(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
     recipe = setup.step_recipe
     split = _split(setup, recipe)
     flops = step_flops(recipe, split, machine)
-    modes: dict[Mode, StepSpeed] = {}
+    modes: dict[str, StepSpeed] = {}
     for mode in setup.modes:
         say(f"step: {mode}" + ("" if mode == "eager" else ", which compiles for one to two minutes"))
-        modes[mode] = step_speed(recipe, split, machine, mode, flops)
+        way = step_speed(recipe, split, machine, mode, flops)
+        modes[mode if way.mode == mode else f"{mode}, ran {way.mode}"] = way
         yield {
             "batch_size": recipe.train["discover"].batch_size,
             "flops": flops,

@@ -83,7 +83,7 @@ def _loss(step: Step, draw: Draw, following: Draw) -> float:
     return sum(value.mean().item() for value in step.sums.values())
 
 
-def largest_difference(modes: Mapping[Mode, StepSpeed]) -> float:
+def largest_difference(modes: Mapping[str, StepSpeed]) -> float:
     """How far the first losses of any mode are from those of the first mode, relatively."""
     reference, *others = (way.first_losses for way in modes.values())
     return max(

@@ -33,12 +33,6 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def ran(modes: Mapping[str, Record]) -> dict[str, Record]:
-    """Ways by the mode that was asked for, and by the one that ran where that is another."""
-    named = {mode: way.get("mode", mode) for mode, way in modes.items()}
-    return {mode if mode == named[mode] else f"{mode}, ran {named[mode]}": way for mode, way in modes.items()}
-
-
 def _steps(record: Record) -> Table:
     product = record["matrix_product"]["tflops"]
     config = record["config"]
@@ -47,7 +41,7 @@ def _steps(record: Record) -> Table:
         f"{record['hardware']}; a matrix product runs at {_number(product)} TFLOP/s",
         *("way", "ms", "images/s", "TFLOP/s", "share", "GiB", *_PARTS),
     )
-    ways = ran(record["step"]["modes"]) if "step" in record else {}
+    ways = dict(record["step"]["modes"]) if "step" in record else {}
     if "baseline" in record:
         ways[f"straightforward, {record['baseline']['workers']} workers"] = record["baseline"]
     for name, each in ways.items():

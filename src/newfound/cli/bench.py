@@ -42,6 +42,8 @@ def bench(
     method, overrides = method_and_settings(method, settings)
     setup = checked_setup(method, data, overrides, _names(modes), _names(parts))
     console = output()
+    if out is not None:
+        console.print(f"what is measured is in {out.with_suffix(PART)} until all of it is")
     for record in bench_records(setup, console.print):
         if out is not None:  # what was measured stays, whatever ends the rest
             write_json(out.with_suffix(PART), record)

@@ -73,7 +73,7 @@ def speed_section(results: Path) -> str:
             parts += [_kmeans_lines(record, path)] if "kmeans" in record else []
             parts += [_methods_lines(record, path)] if "methods" in record else []
             continue
-        ways = {f"ours, {way.get('mode', mode)}": way for mode, way in record["step"]["modes"].items()}
+        ways = {f"ours, {mode}": way for mode, way in record["step"]["modes"].items()}
         ways["straightforward"] = slowest = record["baseline"]
         lines = [
             f"{record['method']}, {record['benchmark']}, batch {record['step']['batch_size']}, one run on "
