@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from newfound.core.errors import CheckpointError, RunError
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
 from newfound.engine.files import write_json, write_text
-from newfound.engine.official import load_official
+from newfound.engine.official import load_official, load_torchvision
 
 
 def trained() -> tuple[nn.Linear, torch.optim.SGD]:
@@ -119,6 +120,34 @@ def test_official_checkpoint_cannot_execute_code(tmp_path: Path, monkeypatch: py
     with pytest.raises(CheckpointError, match="without executing code"):
         load_official(tmp_path / "bad.cp")
     assert not (tmp_path / "hacked").exists()
+
+
+@pytest.mark.parametrize("name", ["resnet.pth", "resnet.safetensors"])
+def test_a_network_of_torchvision_comes_without_its_classifier(tmp_path: Path, name: str) -> None:
+    found = {
+        "module.conv1.weight": torch.ones(2, dtype=torch.bfloat16),
+        "bn1.running_var": torch.ones(2),
+        "bn2.running_var": torch.ones(2),
+        "bn2.num_batches_tracked": torch.tensor(7),
+        "fc.weight": torch.ones(3, 2),
+    }
+    (save_file if name.endswith("tensors") else torch.save)(found, tmp_path / name)
+    weights = load_torchvision(tmp_path / name)
+    stay = {"conv1.weight", "bn1.running_var", "bn2.running_var", "bn2.num_batches_tracked"}
+    assert set(weights) == {f"encoder.{key}" for key in stay | {"bn1.num_batches_tracked"}}
+    assert weights["encoder.bn1.num_batches_tracked"] == 0, "old files have no counts"
+    assert weights["encoder.bn2.num_batches_tracked"] == 7
+    assert weights["encoder.conv1.weight"].dtype == torch.float32
+
+
+def test_what_is_no_network_of_torchvision_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"must hold a ResNet .*got: encoder\.conv1"):
+        load_torchvision(official(tmp_path))
+    (tmp_path / "torn.safetensors").write_bytes(b"no")
+    with pytest.raises(CheckpointError, match="must be a whole safetensors file"):
+        load_torchvision(tmp_path / "torn.safetensors")
+    with pytest.raises(CheckpointError, match="found none; check the path"):
+        load_torchvision(tmp_path / "none.pth")
 
 
 def test_moments_of_adam_come_back(tmp_path: Path) -> None:

@@ -8,15 +8,11 @@ import torch
 import torch._dynamo.exc
 
 from newfound.core.errors import RunError, UsageError
-from newfound.core.records import Task
-from newfound.data.assemble import own_look
-from newfound.data.images import Dataset, Look
+from newfound.data.images import Dataset
 from newfound.engine.checkpoint import Checkpoint
 from newfound.experiment.finish import finish
-from newfound.experiment.model import build_method, load_pretrained
 from newfound.methods.iic import IIC
-from newfound.nn.encoders import build_encoder
-from tests.tiny import CPU, tiny_recipe, tiny_run
+from tests.tiny import tiny_recipe, tiny_run
 
 
 def test_weights_ruined_by_the_last_step_are_not_saved(
@@ -68,24 +64,6 @@ def test_names_of_novel_classes_are_never_those_of_known_ones(digits: Dataset, t
     finish(run, run.discover(tmp_path / "cache"))
     rows = run.folder.assignments.read_text().splitlines()[1:]
     assert {row.split(",")[1] for row in rows} <= {f"novel-{index}" for index in range(2, 7)}
-
-
-def test_weights_of_torchvision_load_without_their_classifier(tmp_path: Path) -> None:
-    source = build_encoder("resnet18").state_dict()
-    torch.save(
-        source | {"fc.weight": torch.zeros(1000, 512), "fc.bias": torch.zeros(1000)}, tmp_path / "r18.pth"
-    )
-    weights, unused = load_pretrained(tmp_path / "r18.pth")
-    assert unused == ["fc.weight", "fc.bias"]
-    recipe = tiny_recipe("iic", encoder="resnet18")
-    method = build_method(recipe, Task(3, 2), tiny_look(), CPU)
-    method.adopt(weights)
-    assert torch.equal(method.encoder.state_dict()["layer4.1.conv2.weight"], source["layer4.1.conv2.weight"])
-
-
-def tiny_look() -> Look:
-
-    return own_look(96)
 
 
 def test_a_step_that_cannot_be_compiled_runs_eagerly(

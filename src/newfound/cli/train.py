@@ -93,7 +93,7 @@ def discover(
     out: Out = None,
     pretrained: Annotated[
         Path | None,
-        typer.Option(help="Start from these weights: ours, of the UNO and IIC codes, or of torchvision."),
+        typer.Option(help="Start from this checkpoint: ours, or of the UNO and IIC codes."),
     ] = None,
     resume: Resume = False,
     stop_after: StopAfter = None,

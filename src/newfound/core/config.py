@@ -85,6 +85,7 @@ class RunConfig:
     mode: Literal["auto", "eager", "compiled", "graph"] = setting(
         "auto", "how a step is executed; auto: a CUDA graph for long runs on a GPU, else eager"
     )
+    weights: str = setting("", "file of torchvision's or timm's weights that the first stage starts from")
     pretrained: str = setting("", "a checkpoint to start from instead of pretraining")
     evaluate_every: Count = setting(0, "epochs between evaluations when truth is known; 0: fifty in a run")
     checkpoint_seconds: NonNegative = setting(30.0, "at most one checkpoint in this many seconds")

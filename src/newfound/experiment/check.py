@@ -11,7 +11,7 @@ from newfound.core.learner import Learner, Method
 from newfound.core.records import Clock
 from newfound.data.images import Split
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
-from newfound.experiment.model import build_method, build_stage, load_pretrained
+from newfound.experiment.model import build_method, build_stage, load_pretrained, starting_weights
 from newfound.experiment.plugin import extra_loss, has_joint_logits
 from newfound.experiment.run import stage_loader
 
@@ -28,6 +28,7 @@ def check_run(recipe: Recipe, split: Split) -> None:
     precision = resolve_precision(recipe.run.precision, device)
     resolve_mode(recipe.run.mode, device, precision, steps=0)
     method = build_method(recipe, split.task, split.look, CPU)
+    _check_weights(recipe, split)
     if recipe.run.pretrained:
         method.adopt(load_pretrained(Path(recipe.run.pretrained))[0])
     for stage in recipe.pretraining:
@@ -35,6 +36,16 @@ def check_run(recipe: Recipe, split: Split) -> None:
     _check_stage("discover", method, recipe, split)
     if extra_loss(recipe.constraints, split.task):
         _check_constraints(method, recipe, split)
+
+
+def _check_weights(recipe: Recipe, split: Split) -> None:
+    """Those that the first stage starts from: they fit, and there is such a stage."""
+    if recipe.run.weights and recipe.run.pretrained:
+        raise UsageError(
+            "weights must be empty when a pretrained checkpoint is given, since no stage starts from them; "
+            f"got {recipe.run.weights} and {recipe.run.pretrained}; leave one of them out"
+        )
+    starting_weights(recipe, split.look)
 
 
 def _check_constraints(method: Method, recipe: Recipe, split: Split) -> None:

@@ -94,7 +94,8 @@ def recipe_name(run: Run) -> str:
 
 def _deciding(run: Run, recipe: Recipe) -> tuple[Any, ...]:
     """The settings that decide what a number means, not how it was computed."""
-    run_settings = recipe.run.track, recipe.run.pretrained, encoder_name(recipe, run.split.look)
+    given = recipe.run.weights, recipe.run.pretrained
+    run_settings = recipe.run.track, *given, encoder_name(recipe, run.split.look)
     return recipe.config, recipe.train, recipe.constraints, run_settings
 
 

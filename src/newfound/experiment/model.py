@@ -6,14 +6,15 @@ import torch
 from torch import Tensor
 
 from newfound.core.config import Recipe, TrainConfig
+from newfound.core.errors import CheckpointError
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Task
 from newfound.core.registry import method_entry, stage_class
 from newfound.core.seed import derive
 from newfound.data.images import Look
 from newfound.engine.checkpoint import Checkpoint
-from newfound.engine.official import load_official
-from newfound.nn.encoders import build_encoder, encoder_for
+from newfound.engine.official import load_official, load_torchvision
+from newfound.nn.encoders import build_encoder, encoder_for, encoders_with
 
 
 def build_stage(stage: str, recipe: Recipe, task: Task, look: Look, device: torch.device) -> Learner:
@@ -55,3 +56,18 @@ def load_pretrained(path: Path) -> tuple[dict[str, Tensor], list[str]]:
     if path.suffix == ".safetensors":
         return Checkpoint.load(path).weights, []
     return load_official(path)
+
+
+def starting_weights(recipe: Recipe, look: Look) -> dict[str, Tensor]:
+    """The encoder's weights that the first stage starts from: those of a file, or none."""
+    if not recipe.run.weights:
+        return {}
+    weights = load_torchvision(Path(recipe.run.weights))
+    fitting = encoders_with({key.removeprefix("encoder."): value for key, value in weights.items()})
+    if (name := encoder_name(recipe, look)) not in fitting:
+        raise CheckpointError(
+            f"weights must fit the encoder, {name}; those of {recipe.run.weights} fit "
+            f"{', '.join(fitting) or 'none that newfound has'}; "
+            f"{f'give encoder={fitting[0]}' if fitting else 'give another file'}"
+        )
+    return weights

@@ -1,7 +1,7 @@
 """Pretrained weights that are kept: what decides them, and how far a chain of stages is there already."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -19,6 +19,14 @@ from newfound.engine.checkpoint import Checkpoint
 
 Stage = tuple[str, Learner, Path]
 """A pretraining stage: its name, its learner, and where its weights are kept."""
+
+
+def digest_of(weights: Mapping[str, Tensor]) -> str:
+    """Given weights in one word, as if they were a stage before the first; none have none."""
+    digest = blake2b(digest_size=8)
+    for key in sorted(weights):
+        digest.update(key.encode() + weights[key].contiguous().numpy().tobytes())
+    return digest.hexdigest() if weights else ""
 
 
 def key_of(

@@ -22,9 +22,9 @@ from newfound.engine.evaluator import Evaluator
 from newfound.engine.log import RunLog
 from newfound.engine.trainer import EpochRecord, Trainer, lowest
 from newfound.experiment.folder import Folder
-from newfound.experiment.model import build_method, build_stage, load_pretrained
+from newfound.experiment.model import build_method, build_stage, load_pretrained, starting_weights
 from newfound.experiment.plugin import extra_loss
-from newfound.experiment.pretrained import key_of, last_cached
+from newfound.experiment.pretrained import digest_of, key_of, last_cached
 from newfound.experiment.provenance import peak_memory
 
 Scores = dict[str, float]
@@ -135,12 +135,14 @@ class Run:
 
     def pretrain(self, cache: Path) -> dict[str, Tensor]:
         """The weights a method starts from: those in `cache` when they match, else trained and put there."""
-        stages, key = [], ""
+        start = starting_weights(self.recipe, self.split.look)
+        stages, key = [], digest_of(start)
         for stage in self.recipe.pretraining:
             learner = build_stage(stage, self.recipe, self.split.task, self.split.look, self.device)
             key = key_of(stage, learner, key, self.recipe, self.split, self.device, self.precision)
             stages.append((stage, learner, cache / f"{key}.safetensors"))
-        weights, missing = last_cached(stages, self.say)
+        cached, missing = last_cached(stages, self.say)
+        weights = cached or start
         for stage, learner, path in missing:
             if weights:
                 learner.adopt(weights)

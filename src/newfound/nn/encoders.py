@@ -1,6 +1,9 @@
 """The encoders by name, and the one that suits a kind of images."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
 
 from newfound.core.encoder import Encoder
 from newfound.core.errors import unknown
@@ -31,3 +34,11 @@ def encoder_for(kind: str, size: int) -> str:
     if kind == "digits" or size <= 16:
         return "small"
     return "resnet18-cifar" if kind == "cifar" else "resnet18"
+
+
+def encoders_with(weights: Mapping[str, Tensor]) -> list[str]:
+    """The names of the encoders that have just these weights."""
+    shapes = {key: value.shape for key, value in weights.items()}
+    with torch.device("meta"):
+        own = {name: build().state_dict() for name, build in ENCODERS.items()}
+    return [name for name, state in own.items() if {key: v.shape for key, v in state.items()} == shapes]
