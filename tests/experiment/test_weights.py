@@ -29,7 +29,11 @@ def test_the_first_stage_starts_from_them(
     """Stages without an epoch hand them on as they are."""
     still = {f"{stage}.epochs": 0 for stage in tiny_recipe(method).pretraining}
     recipe = tiny_recipe(method, encoder="resnet18", weights=str(resnet18), **still)
-    handed_on = tiny_run(tmp_path / "run", recipe, digits).pretrain(tmp_path / "cache")
+    run = tiny_run(tmp_path / "run", recipe, digits)
+    said: list[str] = []
+    run.say = said.append
+    handed_on = run.pretrain(tmp_path / "cache")
+    assert said == [f"{recipe.pretraining[0]}: starts from the encoder in {resnet18}"]
     given = torch.load(resnet18, weights_only=True)
     for key in build_encoder("resnet18").state_dict():
         assert torch.equal(handed_on[f"encoder.{key}"], given[key])

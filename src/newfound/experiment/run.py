@@ -142,6 +142,9 @@ class Run:
             key = key_of(stage, learner, key, self.recipe, self.split, self.device, self.precision)
             stages.append((stage, learner, cache / f"{key}.safetensors"))
         cached, missing = last_cached(stages, self.say)
+        if start and not cached:
+            first = next(iter(self.recipe.train))
+            self.say(f"{first}: starts from the encoder in {self.recipe.run.weights}")
         weights = cached or start
         for stage, learner, path in missing:
             if weights:
