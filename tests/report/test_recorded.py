@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from newfound.core.registry import method_entry, recipe_for
-from newfound.report.readme import digits_section, generated, methods_section, speed_section
+from newfound.report.readme import digits_section, generated, methods_section
 from newfound.report.recorded import Measured, load_records, measured, status
+from newfound.report.speed import speed_section
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -104,3 +105,17 @@ def test_a_bench_of_every_method_becomes_a_table(tmp_path: Path) -> None:
     text = speed_section(tmp_path)
     assert "one run on NVIDIA H200 (`results/bench/h200-methods.json`)" in text
     assert text.endswith("| `rs` | graph | 128 | 2.3 | 54,584 |")
+
+
+def test_other_parts_of_a_bench_become_a_table_and_a_line(tmp_path: Path) -> None:
+    product = {"graph_times_as_long": 0.81, "times_as_much_memory": 10.09}
+    small = {"N": 256, "M": 256, "C": 10, "matrix_product": product, "loops": {"times_as_long": 15684.5}}
+    large = {"N": 4096, "M": 4096, "C": 1000, "matrix_product": product | {"graph_times_as_long": 6.97}}
+    evaluation = {"images": 50000, "seconds": 0.496}
+    record = {"hardware": "NVIDIA H200", "inter": [small, large], "evaluation": evaluation}
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "h200-parts.json").write_text(json.dumps(record))
+    text = speed_section(tmp_path)
+    assert "loops over 256 known and 256 novel images of 10 classes take 15,684 times as long:" in text
+    assert "| 256 | 10 | 0.8 | 10.1 |\n| 4,096 | 1,000 | 7.0 | 10.1 |" in text
+    assert text.endswith("(`results/bench/h200-parts.json`): 0.5 s.")

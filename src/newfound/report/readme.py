@@ -1,6 +1,5 @@
 """The generated parts of the README, from results/ alone: `make readme` writes them, a test compares them."""
 
-import json
 import re
 from collections.abc import Sequence
 from io import StringIO
@@ -14,6 +13,7 @@ from newfound.core.registry import method_entry, method_names
 from newfound.report.paper import TASK_AGNOSTIC, task_aware_acc
 from newfound.report.paper_tables import TABLES
 from newfound.report.recorded import load_records, measured, status
+from newfound.report.speed import speed_section
 from newfound.report.tables import DEMO, demo_recipe, demo_table
 
 SCHEDULES = ("published", "fast", "half", "five-minutes")
@@ -62,76 +62,6 @@ def demo_section(records: Sequence[dict[str, Any]]) -> str:
 def tables_section(records: Sequence[dict[str, Any]]) -> str:
     """The paper's tables, ours beside the published values."""
     return "\n\n".join(table.markdown(records) for table in TABLES)
-
-
-def speed_section(results: Path) -> str:
-    """The recorded benchmarks, a GPU first: a training step in each mode, and the straightforward one."""
-    parts = []
-    for path in sorted((results / "bench").glob("*.json"), key=lambda path: (path.name[:3] == "cpu", path)):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if not {"step", "baseline"} <= record.keys():
-            parts += [_kmeans_lines(record, path)] if "kmeans" in record else []
-            parts += [_methods_lines(record, path)] if "methods" in record else []
-            continue
-        ways = {f"ours, {mode}": way for mode, way in record["step"]["modes"].items()}
-        ways["straightforward"] = slowest = record["baseline"]
-        lines = [
-            f"{record['method']}, {record['benchmark']}, batch {record['step']['batch_size']}, one run on "
-            f"{record['hardware']} (`results/{path.parent.name}/{path.name}`):",
-            "",
-            "| training step | ms | images/s | times as fast |",
-            "|---|---|---|---|",
-            *(_speed_line(name, way, slowest) for name, way in ways.items()),
-            *(["", _terms_line(record["terms"])] if "terms" in record else []),
-        ]
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
-
-
-def _methods_lines(record: dict[str, Any], path: Path) -> str:
-    """A training step of every method."""
-    lines = [
-        f"Every method, {record['benchmark']}, one run on {record['hardware']} "
-        f"(`results/{path.parent.name}/{path.name}`):",
-        "",
-        "| training step | mode | batch | ms | images/s |",
-        "|---|---|---|---|---|",
-    ]
-    for name, way in record["methods"].items():
-        numbers = f"{way['batch_size']} | {way['ms']:.1f} | {way['images_per_second']:,.0f}"
-        lines.append(f"| `{name}` | {way['mode']} | {numbers} |")
-    return "\n".join(lines)
-
-
-def _kmeans_lines(record: dict[str, Any], path: Path) -> str:
-    """The clusterings of an estimate beside scikit-learn's."""
-    found = record["kmeans"]
-    times = " and ".join(
-        f"{found[key]['times_as_long']:.1f} times as fast {what}"
-        for key, what in (
-            ("semi_supervised", "as the same work through scikit-learn's functions"),
-            ("plain", "without anchors as its `KMeans`"),
-        )
-        if key in found
-    )
-    clusters = ", ".join(map(str, found["clusters"]))
-    return (
-        f"Semi-supervised k-means of `newfound estimate`, {found['samples']:,} samples of "
-        f"{found['features']} features, {found['restarts']} restarts with each of {clusters} clusters, "
-        f"one run on {record['hardware']} (`results/{path.parent.name}/{path.name}`): {times}."
-    )
-
-
-def _terms_line(terms: dict[str, Any]) -> str:
-    """What a step is made of, beside the straightforward way."""
-    names = {"augmentation": "augmentation", "sinkhorn": "Sinkhorn", "losses": "losses"}
-    times = [f"{what} {terms[key]['times_as_long']:.1f}" for key, what in names.items()]
-    return f"Times as fast as the straightforward way, batch {terms['batch_size']}: {', '.join(times)}."
-
-
-def _speed_line(name: str, way: dict[str, Any], slowest: dict[str, Any]) -> str:
-    times = slowest["ms"] / way["ms"]
-    return f"| {name} | {way['ms']:.1f} | {way['images_per_second']:,.0f} | {times:.1f} |"
 
 
 def training_section(records: Sequence[dict[str, Any]]) -> str:
