@@ -71,3 +71,14 @@ def test_the_paper_s_estimate_is_a_recipe_where_it_has_one(monkeypatch: pytest.M
 
 def test_the_matched_track_is_a_recipe_of_every_method() -> None:
     refused(2, ("reproduce", "digits", "rs", "--recipe", "match"), "did you mean 'matched'?")
+
+
+def test_a_variation_that_changes_nothing_is_recorded_as_the_recipe_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    quick = {"digits": TINY | NARROW | PRETRAIN}
+    entry = replace(registry.method_entry("iic"), ours=quick, variations={"same": {"epochs": TINY["epochs"]}})
+    monkeypatch.setitem(registry._METHODS, "iic", entry)
+    said = works("reproduce", "digits", "iic", "--recipe", "same")
+    assert "same changes nothing for iic on digits: its usual recipe is run" in said
+    assert json.loads(Path("results/digits/iic-seed0.json").read_text())["recipe"] == "newfound"

@@ -76,7 +76,7 @@ def small(name: str) -> Recipe:
 
 
 def test_all_but_the_methods_without_one() -> None:
-    assert set(method_names()) - set(WITH_IMAGENET) == {"rkd", "rs+"}
+    assert set(method_names()) - set(WITH_IMAGENET) == {"rkd"}
 
 
 @pytest.mark.parametrize("name", WITH_IMAGENET)

@@ -4,7 +4,7 @@ import pytest
 
 from newfound.core.errors import UsageError
 from newfound.core.learner import Method
-from newfound.core.registry import Entry, method_entry, method_names, recipe_for, stage_class
+from newfound.core.registry import Entry, changes_nothing, method_entry, method_names, recipe_for, stage_class
 from newfound.methods.uno import UNO
 
 
@@ -76,3 +76,9 @@ def test_the_matched_track_trains_all_methods_alike(benchmark: str) -> None:
     assert {recipe.run.encoder for recipe in recipes} == {"auto"}
     assert all(recipe.flat().get("small_crops", 0) == 0 for recipe in recipes)
     assert all(recipe.flat().get("rampup", 0) <= recipe.train["discover"].epochs for recipe in recipes)
+
+
+def test_a_variation_may_change_nothing_on_a_benchmark() -> None:
+    assert changes_nothing("iic", "cifar100-50", "appendix")
+    assert not changes_nothing("iic", "cifar100-20", "appendix")
+    assert not changes_nothing("iic", "cifar100-50", "no variation")

@@ -14,7 +14,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Two GPUs with bf16."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     return monkeypatch
 
 
@@ -65,7 +65,8 @@ def test_precision_on_a_cpu() -> None:
 def test_precision_on_a_gpu(gpus: pytest.MonkeyPatch) -> None:
     assert resolve_precision("auto", GPU) == torch.bfloat16
     assert resolve_precision("float32", GPU) == torch.float32
-    gpus.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    gpus.setattr(torch.cuda, "is_bf16_supported", lambda: True)  # as torch says where it emulates it
+    gpus.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
     assert resolve_precision("auto", GPU) == torch.float16
 
 

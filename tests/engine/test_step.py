@@ -8,6 +8,7 @@ from itertools import islice
 
 import pytest
 import torch
+import torch._dynamo.exc
 from torch import Tensor
 
 from newfound.core.config import TrainConfig
@@ -246,3 +247,27 @@ def test_a_capture_that_runs_out_of_memory_is_no_fallback(
     refused_capture(step, "CUDA out of memory", monkeypatch)
     with pytest.raises(RuntimeError, match="cannot be ended"):
         step(next(draws(step, 1)))
+
+
+def test_a_backward_that_cannot_be_compiled_leaves_nothing_behind(
+    digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The forward has moved the statistics of BatchNorm by then."""
+    eager, usual = stepping(digits, 0.1)
+    method, step = stepping(digits, 0.1, "compiled")
+    step._prepare, step._losses = step.loader.batch, step._forward
+    backward, calls = Tensor.backward, []
+
+    def fail_first(tensor: Tensor, *arguments: object) -> None:
+        calls.append(tensor)
+        if len(calls) == 1:
+            raise torch._dynamo.exc.TorchDynamoException("no kernel for this")
+        backward(tensor)  # type: ignore[no-untyped-call]
+
+    draw = next(draws(step, 1))
+    usual(draw)
+    monkeypatch.setattr(Tensor, "backward", fail_first)
+    step(draw)
+    assert step.mode == "eager"
+    for key, value in eager.state_dict().items():
+        assert torch.equal(value, method.state_dict()[key]), key

@@ -12,6 +12,7 @@ from newfound.core.errors import CheckpointError, UsageError
 from newfound.data.assemble import own_look
 from newfound.data.images import Dataset
 from newfound.engine.checkpoint import Checkpoint
+from newfound.experiment.finish import finish
 from newfound.experiment.model import build_method, build_stage, encoder_name, load_pretrained
 from newfound.experiment.pretrained import key_of
 from newfound.nn.resnet import ResNet
@@ -155,3 +156,23 @@ def test_weights_for_another_number_of_classes_are_not_reused(digits: Dataset) -
         stage = build_stage("centres", recipe, split.task, split.look, CPU)
         keys.append(key_of("centres", stage, "", recipe, split, CPU, torch.float32))
     assert keys[0] != keys[1]
+
+
+def test_a_run_records_how_the_weights_that_it_reuses_were_trained(digits: Dataset, tmp_path: Path) -> None:
+    """And of the stage that it trains itself, that alone: `known` comes after RotNet."""
+    cache = tmp_path / "cache"
+    first = tiny_run(tmp_path / "first", tiny_recipe("rs"), digits)
+    first.pretrain(cache)
+    assert not first.reused
+    assert set(first.timing) == {"rotnet", "known"}
+    shorter = tiny_recipe("rs", **{"known.epochs": 0})
+    second = tiny_run(tmp_path / "second", shorter, digits)
+    results, _ = finish(second, second.discover(cache))
+    assert set(results["timing"]) == {"discover"}
+    (rotnet,) = results["reused"].values()
+    assert rotnet["seconds"] == first.timing["rotnet"]["seconds"]
+    assert rotnet["mode"] == "eager"
+    assert rotnet["hardware"] == results["hardware"]
+    third = tiny_run(tmp_path / "third", tiny_recipe("rs"), digits)
+    third.pretrain(cache)
+    assert set(third.reused) == {"rotnet", "known"}

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.core.errors import UsageError
-from newfound.nn.heads import CosineHead, MultiHead
+from newfound.nn.heads import CosineHead, LinearHead, MultiHead
 
 V, B, D, C, K, HIDDEN, OUT = 3, 7, 10, 4, 2, 12, 6
 
@@ -141,8 +141,8 @@ def test_initial_values_are_those_of_linear_layers() -> None:
     assert heads.norm.bias.eq(0).all()
 
 
-@pytest.mark.parametrize("head", [CosineHead(D, C), MultiHead(D, C, K, HIDDEN, OUT)])
-def test_cosines_are_float32_under_autocast(head: nn.Module) -> None:
+@pytest.mark.parametrize("head", [LinearHead(D, C), CosineHead(D, C), MultiHead(D, C, K, HIDDEN, OUT)])
+def test_outputs_are_float32_under_autocast(head: nn.Module) -> None:
     features = torch.randn(V, B, D)
     plain = head(features)
     with torch.autocast("cpu", dtype=torch.bfloat16):

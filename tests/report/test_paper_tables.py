@@ -56,3 +56,12 @@ def test_the_papers_mean_without_its_spread() -> None:
     assert task_aware_acc("openmix") == {"cifar10": 95.3, "imagenet-30": 85.7}
     assert task_aware_acc("iic")["cifar100-20"] == 92.4
     assert task_aware_acc("unheard-of") == {}
+
+
+def test_a_published_run_counts_for_a_variation_that_changes_nothing() -> None:
+    run = {"method": "iic", "recipe": "published", "task_aware": {"train": {"acc": {"mean": 0.654}}}}
+    records = [run | {"benchmark": name} for name in ("cifar100-20", "cifar100-50")]
+    (table,) = (table for table in TABLES if table.title.startswith("More novel classes"))
+    (line,) = (line for line in table.markdown(records).splitlines() if line.startswith("| iic"))
+    assert line.count("(n = 1)") == 1
+    assert "65.4 (n = 1) [65.8±0.9]" in line

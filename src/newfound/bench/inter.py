@@ -11,6 +11,7 @@ from newfound.bench.clock import elapsed, milliseconds
 from newfound.bench.machine import Machine
 from newfound.bench.memory import peak_bytes
 from newfound.core.seed import generator
+from newfound.engine.graph import recorded
 from newfound.losses.divergence import mean_symmetric_kl
 
 Term = Callable[[Tensor, Tensor], Tensor]
@@ -71,14 +72,10 @@ def _gradient(term: Term, leaves: list[Tensor]) -> Callable[[], object]:
 def _captured(call: Callable[[], object]) -> Callable[[], object]:
     """The call as a CUDA graph, in which launching kernels costs nothing."""
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
+    torch.cuda.synchronize()
     with torch.cuda.stream(side):
         call()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    return graph.replay
+    return recorded(call, side).replay
 
 
 def _times(other: dict[str, float], ours: dict[str, float]) -> dict[str, float]:

@@ -36,7 +36,7 @@ def _call(arguments: list[str]) -> int | None:
     import typer
 
     from newfound.cli.app import app
-    from newfound.core.errors import NewfoundError
+    from newfound.core.errors import NewfoundError, ran_out_of_memory
 
     # The base of typer's own usage errors, which some versions take from click and others bring along.
     bad_call = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
@@ -53,7 +53,7 @@ def _call(arguments: list[str]) -> int | None:
         where = error.filename or "a file"
         return _fail(f"{where} must be readable and writable; got: {error.strerror or error}", 1)
     except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
+        if not ran_out_of_memory(error):
             raise
         return _fail(
             "the run must fit into memory; it does not; try a smaller batch_size, hidden or --size", 1
@@ -74,11 +74,6 @@ def _setting_hint(error: "typer.BadParameter") -> str:
     if "settings" not in known or option in known or not option.startswith("--"):
         return ""
     return f"if it is a setting, write {option[2:].replace('-', '_')}=VALUE; "
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, on the host or on a GPU."""
-    return isinstance(error, MemoryError) or "memory" in str(error).lower()
 
 
 def _fail(message: str, code: int) -> int:

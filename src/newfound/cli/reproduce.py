@@ -9,7 +9,7 @@ import typer
 from newfound.cli.stopping import REPEAT
 from newfound.cli.train import DataDir, StopAfter, run_chain
 from newfound.core.errors import UsageError, unknown
-from newfound.core.registry import method_entry, method_names
+from newfound.core.registry import changes_nothing, method_entry, method_names
 from newfound.engine.files import check_writable, write_json
 from newfound.experiment import Folder, Source
 from newfound.report.paper import ESTIMATES
@@ -48,6 +48,9 @@ def reproduce(
         raise unknown("recipe", recipe, variations, f"{method} has {', '.join(variations)}")
     if recipe == ESTIMATED:
         source = replace(source, num_novel=ESTIMATES[benchmark], estimated="the paper's")
+    if recipe is not None and changes_nothing(method, benchmark, recipe):
+        print(f"{recipe} changes nothing for {method} on {benchmark}: its usual recipe is run")
+        recipe = None
     name = f"{method}-{recipe}" if recipe else method
     for seed in _numbers(seeds):
         record = results / benchmark / f"{name}-seed{seed}.json"

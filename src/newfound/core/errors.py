@@ -28,6 +28,12 @@ class RunError(NewfoundError):
     """A run cannot go on: the loss is not finite, the disk is full."""
 
 
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, on the host or on a GPU; torch says so in words only."""
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(each in str(error).lower() for each in words)
+
+
 def unknown(kind: str, name: str, known: Iterable[str], remedy: str) -> UsageError:
     """The error for a name that is not in a list, naming the nearest one that is."""
     near = get_close_matches(str(name), list(known), n=1, cutoff=0.6)

@@ -51,6 +51,15 @@ def _families(benchmark: str) -> Iterator[str]:
         benchmark = benchmark.rpartition("-")[0]
 
 
+def changes_nothing(method: str, benchmark: str, variation: str) -> bool:
+    """Whether a named variation is what the method is trained with on that benchmark anyway."""
+    entry = _METHODS.get(method)
+    if entry is None or variation not in entry.variations:
+        return False
+    varied = recipe_for(method, benchmark, entry.variations[variation])
+    return varied == recipe_for(method, benchmark)
+
+
 _METHODS: dict[str, Entry] = {}
 _MATCHED: dict[str, Overrides] = {}
 _STAGES: dict[str, type[Learner]] = {}

@@ -1,7 +1,7 @@
 """Batches of a fixed N labelled + M unlabelled images, augmented on the device.
 
-Deviation: UNO and IIC draw CIFAR batches from the shuffled union of both sets, so N varies from step to
-step; a fixed N keeps every shape static.
+Deviation: UNO, IIC, ComEx and the family of RS draw CIFAR batches from the shuffled union of both sets, so N
+varies from step to step; a fixed N keeps every shape static.
 """
 
 from collections.abc import Iterator

@@ -62,7 +62,7 @@ def _tensors(batch: Batch) -> tuple[torch.Tensor, ...]:
     return *batch.views, batch.labels, batch.index
 
 
-def recorded(work: Callable[[], None], stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
+def recorded(work: Callable[[], object], stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
     """What does `work` again and again on the same tensors."""
     torch.cuda.synchronize(stream.device)
     graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from newfound.core.config import TrainConfig
+from newfound.core.errors import ran_out_of_memory
 from newfound.core.learner import Learner
 from newfound.core.records import Batch, Clock, Losses, Outputs, total
 from newfound.data.loader import Draw, Loader
@@ -87,18 +88,21 @@ class Step:
     def _first(self, draw: Draw) -> None:
         """The step that compiles, timed apart; where nothing can be compiled, all steps are eager."""
         start = time.perf_counter()
+        before = {name: buffer.clone() for name, buffer in self.learner.named_buffers()}
         try:
             with self._side_stream(), _without_hints():
                 self._train(draw)
         except _compile_errors() as error:
             self._fall_back(error)
+            for name, buffer in self.learner.named_buffers():
+                buffer.copy_(before[name])
             self._train(draw)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._compile_seconds = time.perf_counter() - start
 
     def _fall_back(self, error: Exception) -> None:
-        """Nothing was updated yet: compilation comes before the first gradient is applied."""
+        """No gradient was applied yet; a forward may have been compiled and run."""
         reason = _reason(error)
         self.say(f"{self.loader.stage}: the step cannot be compiled here ({reason}), so it runs eagerly")
         self.mode = "eager"
@@ -118,7 +122,7 @@ class Step:
             self._graph = StepGraph(self._prepare, self._update, draw, self._stream)
         except RuntimeError as error:
             cause = error.__context__ or error  # and not that the capture could not be ended then
-            if "memory" in str(cause).lower():
+            if ran_out_of_memory(cause):
                 raise
             self._do_without_graph(cause)
 

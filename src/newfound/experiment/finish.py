@@ -59,6 +59,7 @@ def describe(run: Run) -> dict[str, Any]:
         **provenance(run.device),
         "execution": {"precision": str(run.precision).removeprefix("torch."), "mode": run.modes},
         "timing": run.timing,
+        **({"reused": run.reused} if run.reused else {}),
         "peak_memory_gib": run.peak_gib,
         "best_head": run.best_head,
         "curves": curves(run.log.lines),

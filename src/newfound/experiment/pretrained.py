@@ -56,23 +56,23 @@ def key_of(
     return f"{stage}-{blake2b(json.dumps(what).encode(), digest_size=8).hexdigest()}"
 
 
-def last_cached(stages: Sequence[Stage], say: Say) -> tuple[dict[str, Tensor], Sequence[Stage]]:
-    """The weights of the last stage that was trained before, and the stages after it."""
+def last_cached(stages: Sequence[Stage], say: Say) -> tuple[Checkpoint | None, Sequence[Stage]]:
+    """The last stage that was trained before, and the stages after it."""
     for number in range(len(stages), 0, -1):
         stage, _, path = stages[number - 1]
         if (cached := _cached(stage, path, say)) is not None:
             return cached, stages[number:]
-    return {}, stages
+    return None, stages
 
 
-def _cached(stage: str, path: Path, say: Say) -> dict[str, Tensor] | None:
-    """The weights in `path`, if it is there and whole: one that is not is trained again."""
+def _cached(stage: str, path: Path, say: Say) -> Checkpoint | None:
+    """What is in `path`, if it is there and whole: one that is not is trained again."""
     if not path.exists():
         return None
     try:
-        weights = Checkpoint.load(path).weights
+        found = Checkpoint.load(path)
     except CheckpointError:
         say(f"{stage}: {path} is damaged, so it is trained again")
         return None
     say(f"{stage}: reusing {path}")
-    return weights
+    return found

@@ -17,7 +17,7 @@ from newfound.data.images import Dataset, Split
 from newfound.data.loader import Loader
 from newfound.engine.bank import TrainingBank, Viewer
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
-from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
+from newfound.engine.device import hardware, resolve_device, resolve_mode, resolve_precision
 from newfound.engine.evaluator import Evaluator
 from newfound.engine.log import RunLog
 from newfound.engine.trainer import EpochRecord, Trainer, lowest
@@ -25,7 +25,7 @@ from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method, build_stage, load_pretrained, starting_weights
 from newfound.experiment.plugin import extra_loss
 from newfound.experiment.pretrained import digest_of, key_of, last_cached
-from newfound.experiment.provenance import peak_memory
+from newfound.experiment.provenance import commit, peak_memory
 
 Scores = dict[str, float]
 Watch = Callable[[EpochRecord, Scores], None]
@@ -99,6 +99,8 @@ class Run:
         self.log = RunLog(folder.path)
         self.timing: dict[str, dict[str, float]] = {}
         self.modes: dict[str, str] = {}
+        self.reused: dict[str, dict[str, Any]] = {}
+        """How the stages were trained whose weights were there already."""
         self.earlier_peak_gib = 0.0
         self.saved: Checkpoint | None = None
         self.fingerprint = dataset.fingerprint()
@@ -106,6 +108,7 @@ class Run:
             self.saved = Checkpoint.load(folder.checkpoint)
             check_images(self.saved, folder, dataset, self.fingerprint)
             self.timing, self.modes = self.saved.state["timing"], self.saved.state["modes"]
+            self.reused = self.saved.state.get("reused", {})
             self.earlier_peak_gib = self.saved.state["peak_memory_gib"]
         self.log.restore(self.saved.state["lines"] if self.saved else [])
 
@@ -145,14 +148,23 @@ class Run:
         if start and not cached:
             first = next(iter(self.recipe.train))
             self.say(f"{first}: starts from the encoder in {self.recipe.run.weights}")
-        weights = cached or start
+        weights = cached.weights if cached else start
+        if cached:
+            trained = cached.state.get("trained", {})
+            self.reused = {stage: how for stage, how in trained.items() if stage not in self.timing}
         for stage, learner, path in missing:
             if weights:
                 learner.adopt(weights)
             self._train(stage, learner)
             weights = {key: value.cpu() for key, value in learner.state_dict().items()}
-            Checkpoint(weights, {}, {"stage": stage}).save(path)
+            Checkpoint(weights, {}, {"stage": stage, "trained": self._trained()}).save(path)
         return weights
+
+    def _trained(self) -> dict[str, dict[str, Any]]:
+        """How each stage up to now was trained, for the record of a run that reuses its weights."""
+        here = {"commit": commit(), "hardware": hardware(self.device)}
+        own = {stage: {**timing, "mode": self.modes[stage], **here} for stage, timing in self.timing.items()}
+        return self.reused | own
 
     def _hand_over(self, weights: Mapping[str, Tensor], method: Method) -> None:
         """Give the method what it can use of the pretrained weights, and say what that is."""
@@ -235,6 +247,7 @@ class Run:
             "lines": self.log.lines,
             "timing": self.timing,
             "modes": self.modes,
+            "reused": self.reused,
             "peak_memory_gib": self.peak_gib,
             "scaler": trainer.step.scaler.state_dict(),
             "task": asdict(self.split.task),

@@ -26,7 +26,7 @@ from typing import Annotated, ClassVar, Literal
 import torch
 import torch.nn.functional as F
 from annotated_types import Lt
-from torch import Tensor, nn
+from torch import Tensor
 
 from newfound.core.config import Count, NonNegative, Positive, TrainConfig, setting
 from newfound.core.encoder import Encoder
@@ -36,6 +36,7 @@ from newfound.core.registry import register
 from newfound.losses.clustering import kl_element_mean, target_distribution
 from newfound.losses.ramp import ramp_up
 from newfound.nn.frozen import FrozenClassifier
+from newfound.nn.heads import LinearHead
 from newfound.stages.centres import CENTRES, ClusterHead
 from newfound.stages.handover import must_hold
 from newfound.stages.known import KNOWN
@@ -113,7 +114,7 @@ class DTC(Method):
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
-        self.known = FrozenClassifier(encoder, nn.Linear(encoder.dim, task.num_known))
+        self.known = FrozenClassifier(encoder, LinearHead(encoder.dim, task.num_known))
         self.clusters = ClusterHead(encoder.dim, task.num_novel)
         for name in ("targets", "past"):
             self.register_buffer(name, torch.zeros(task.num_unlabelled, task.num_novel))

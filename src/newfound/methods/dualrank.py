@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, setting
 from newfound.core.encoder import Encoder, pooled
@@ -33,6 +33,7 @@ from newfound.core.registry import register
 from newfound.losses.joint_training import joint_training
 from newfound.losses.mutual import mutual_divergence
 from newfound.losses.ramp import ramp_up
+from newfound.nn.heads import LinearHead
 from newfound.nn.memory import Memory
 from newfound.pseudo.pairs import equal_top_k
 from newfound.pseudo.parts import inner_cells, part_codes, random_cell
@@ -72,8 +73,8 @@ class DualRank(Method):
         super().__init__(encoder, task, config)
         dim = encoder.dim
         self.local = deepcopy(encoder.last_block)
-        self.h, self.local_h = (nn.Linear(dim, task.num_known) for _ in range(2))
-        self.g, self.local_g = (nn.Linear(dim, task.num_novel) for _ in range(2))
+        self.h, self.local_h = (LinearHead(dim, task.num_known) for _ in range(2))
+        self.g, self.local_g = (LinearHead(dim, task.num_novel) for _ in range(2))
         self.words = Memory(config.words, dim)
         self.memory = Memory(config.memory, 2, dim)
         self.register_buffer("nearest", torch.zeros(()))

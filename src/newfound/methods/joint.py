@@ -30,6 +30,7 @@ from newfound.core.registry import register
 from newfound.losses.contrastive import group_contrast
 from newfound.losses.joint_training import joint_training
 from newfound.losses.ramp import ramp_up
+from newfound.nn.heads import LinearHead
 from newfound.pseudo.pairs import best_agreement, wta_agreement
 
 _CIFAR100 = {"consistency": 50.0, "rampup": 150}
@@ -84,8 +85,8 @@ class Joint(Method):
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
-        self.h = nn.Linear(encoder.dim, task.num_known)
-        self.g = nn.Linear(encoder.dim, task.num_novel)
+        self.h = LinearHead(encoder.dim, task.num_known)
+        self.g = LinearHead(encoder.dim, task.num_novel)
         self.projector = nn.Sequential(
             nn.Linear(encoder.dim, config.hidden),
             nn.ReLU(inplace=True),
@@ -103,8 +104,8 @@ class Joint(Method):
         z = self.encode(batch.views)
         return {
             "features": z,
-            "known": self.h(z).float(),
-            "novel": self.g(z).float(),
+            "known": self.h(z),
+            "novel": self.g(z),
             "projected": F.normalize(self.projector(z).float(), dim=-1),
         }
 

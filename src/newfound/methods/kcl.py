@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from newfound.core.config import Overrides, PositiveFloat, TrainConfig, setting
 from newfound.core.encoder import Encoder
@@ -28,6 +28,7 @@ from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
 from newfound.losses.pairwise import pairwise_bce, pairwise_kl_hinge
 from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
+from newfound.nn.heads import LinearHead
 from newfound.stages.handover import must_hold
 from newfound.stages.known import KNOWN
 from newfound.stages.presets import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN
@@ -92,9 +93,9 @@ class PairClustering(Method):
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
-        self.known = FrozenClassifier(encoder, nn.Linear(encoder.dim, task.num_known))
+        self.known = FrozenClassifier(encoder, LinearHead(encoder.dim, task.num_known))
         self.similarity = SimilarityNetwork(encoder).requires_grad_(False)
-        self.g = nn.Linear(encoder.dim, task.num_novel)
+        self.g = LinearHead(encoder.dim, task.num_novel)
 
     @property
     def views(self) -> Views:

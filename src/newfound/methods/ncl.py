@@ -23,7 +23,7 @@ from typing import Annotated
 import torch
 import torch.nn.functional as F
 from annotated_types import Ge, Le
-from torch import Tensor, nn
+from torch import Tensor
 
 from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, setting
 from newfound.core.encoder import Encoder
@@ -33,6 +33,7 @@ from newfound.core.registry import register
 from newfound.losses.contrastive import class_contrast, hardest_mixtures, mixtures, neighbour_contrast
 from newfound.losses.joint_training import joint_training
 from newfound.losses.ramp import ramp_up
+from newfound.nn.heads import LinearHead
 from newfound.nn.memory import Memory
 from newfound.pseudo.pairs import cosine_above
 from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENET_VIEWS, RS_OWN, RS_SCHEDULES
@@ -77,8 +78,8 @@ class NCL(Method):
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
-        self.h = nn.Linear(encoder.dim, task.num_known)
-        self.g = nn.Linear(encoder.dim, task.num_novel)
+        self.h = LinearHead(encoder.dim, task.num_known)
+        self.g = LinearHead(encoder.dim, task.num_novel)
         self.memory = Memory(config.memory, encoder.dim)
         self.known_memory = Memory(config.known_memory, encoder.dim)
         self.known_labels = Memory(config.known_memory)
@@ -93,7 +94,7 @@ class NCL(Method):
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         z = self.encode(batch.views)
         unit = F.normalize(z.float(), dim=-1)
-        out = {"unit": unit, "known": self.h(z).float(), "novel": self.g(z).float(), **self._remembered()}
+        out = {"unit": unit, "known": self.h(z), "novel": self.g(z), **self._remembered()}
         self._remember(unit[0], batch)
         return out
 

@@ -18,7 +18,7 @@ shapes stay static. BatchNorm sees the mixtures as a batch of their own.
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, setting
 from newfound.core.encoder import Encoder
@@ -28,6 +28,7 @@ from newfound.core.registry import register
 from newfound.losses.joint_training import joint_training
 from newfound.losses.mixing import squared_error
 from newfound.losses.ramp import ramp_up
+from newfound.nn.heads import LinearHead
 from newfound.pseudo.mixing import larger_shares, mix, mixed_partners
 from newfound.pseudo.pairs import equal_top_k
 from newfound.pseudo.targets import joint_targets
@@ -62,8 +63,8 @@ class OpenMix(Method):
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
-        self.h = nn.Linear(encoder.dim, task.num_known)
-        self.g = nn.Linear(encoder.dim, task.num_novel)
+        self.h = LinearHead(encoder.dim, task.num_known)
+        self.g = LinearHead(encoder.dim, task.num_novel)
 
     @property
     def views(self) -> Views:
@@ -84,7 +85,7 @@ class OpenMix(Method):
 
     def logits(self, z: Tensor) -> Tensor:
         """(..., D) → (..., C), the known classes first."""
-        return torch.cat([self.h(z), self.g(z)], dim=-1).float()
+        return torch.cat([self.h(z), self.g(z)], dim=-1)
 
     def mixtures(self, batch: Batch, q: Tensor) -> tuple[Tensor, Tensor]:
         """Pseudo-labels (M, C_u) → images (2 M, 3, H, W), targets (2 M, C): those with a label come first."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from newfound.core.config import Count, NonNegative, Positive, setting
 from newfound.core.encoder import Encoder
@@ -26,6 +26,7 @@ from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
 from newfound.losses.joint_training import joint_training
 from newfound.losses.ramp import ramp_up
+from newfound.nn.heads import LinearHead
 from newfound.pseudo.pairs import equal_top_k
 from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENET_VIEWS, RS_OWN, RS_SCHEDULES
 
@@ -51,7 +52,7 @@ _OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
         "cifar10": RS_CIFAR,
         "cifar100": RS_CIFAR100 | {"batch_size": 256, "epochs": 400, "consistency": 25.0, "rampup": 300},
     },
-    ours=_OURS,
+    ours=_OURS | {"imagenet-30": RS_IMAGENET_VIEWS},
 )
 class RS(Method):
     """Labels for h, pair labels from ranked features for g, and agreement between two views for both."""
@@ -69,8 +70,8 @@ class RS(Method):
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
         self.joint = config.incremental
-        self.h = nn.Linear(encoder.dim, task.num_classes if config.incremental else task.num_known)
-        self.g = nn.Linear(encoder.dim, task.num_novel)
+        self.h = LinearHead(encoder.dim, task.num_classes if config.incremental else task.num_known)
+        self.g = LinearHead(encoder.dim, task.num_novel)
 
     @property
     def views(self) -> Views:
@@ -78,7 +79,7 @@ class RS(Method):
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         z = self.encode(batch.views)
-        return {"features": z, "known": self.h(z).float(), "novel": self.g(z).float()}
+        return {"features": z, "known": self.h(z), "novel": self.g(z)}
 
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
         c, N = self.config, batch.num_labelled

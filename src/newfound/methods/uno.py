@@ -5,8 +5,8 @@
 Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes.
 
-v1 is what produced the paper's numbers: its softmax runs over the batch, not over the classes, which the
-authors later called an oversight that worked; softmax_axis=class gives the text's version.
+Deviation: v1 is what produced the paper's numbers, not its text: its softmax runs over the batch, not over
+the classes, which the authors later called an oversight that worked; softmax_axis=class gives the text's.
 """
 
 from dataclasses import dataclass

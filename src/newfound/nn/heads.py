@@ -1,4 +1,4 @@
-"""Heads: cosine classifiers on the features, or K of them behind projectors of their own.
+"""Heads: linear or cosine classifiers on the features, or K of the latter behind projectors of their own.
 
 Prototypes are kept at unit length by `normalise_`, which a method calls after each step. `forward` leaves
 them as they are, so that their gradients are those of a linear layer, as in the published codes.
@@ -11,6 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.nn.norm import ViewBatchNorm
+
+
+class LinearHead(nn.Linear):
+    """Features (..., D) → logits (..., C), in float32 under any autocast."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        with torch.autocast(features.device.type, enabled=False):
+            return super().forward(features.to(self.weight.dtype))
 
 
 class CosineHead(nn.Module):

@@ -73,7 +73,8 @@ def training_section(records: Sequence[dict[str, Any]]) -> str:
     for record in records:
         recipe = record["recipe"]
         if (record["method"], record["benchmark"]) == ("iic", "cifar10") and recipe in SCHEDULES:
-            seconds = sum(stage["seconds"] for stage in record["timing"].values())
+            stages = {**record.get("reused", {}), **record["timing"]}
+            seconds = sum(stage["seconds"] for stage in stages.values())
             aware = 100 * record["task_aware"]["train"]["acc"]["mean"]
             every = 100 * record["task_agnostic"]["legacy"]["all"]["mean"]
             name = f"ours, {recipe}, seed {record['seed']}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from newfound.core.registry import changes_nothing
 from newfound.report.paper import task_aware_acc
 
 CLOSE = 1.0
@@ -42,13 +43,16 @@ def measured(
 ) -> Measured | None:
     """The number at `path` (such as task_aware.train.acc), mean over heads, over the seeds of a recipe.
 
-    imagenet-30 stands for its three subsets; ours stand for published values where a paper gives none.
+    imagenet-30 stands for its three subsets; ours stand for published values where a paper gives none, and
+    either for a variation that changes nothing.
     """
+    same = recipe == "published" or changes_nothing(method, benchmark, recipe)
+    names = (recipe, "published", "newfound") if same else (recipe,)
     found = [
         record
         for record in records
         if record["method"] == method
-        and record["recipe"] in ((recipe, "newfound") if recipe == "published" else (recipe,))
+        and record["recipe"] in names
         and record["benchmark"] in (benchmark, *(f"{benchmark}-{subset}" for subset in "abc"))
     ]
     return over(found, path, scale)

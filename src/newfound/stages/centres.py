@@ -23,6 +23,7 @@ from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register_stage
 from newfound.losses.clustering import kl_element_mean, log_student_t, target_distribution
 from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
+from newfound.nn.heads import LinearHead
 
 CENTRES = TrainConfig(
     epochs=10,
@@ -48,7 +49,7 @@ class ClusterHead(nn.Module):
                 f"the encoder must have a feature for each novel class; got {dim} features and {clusters} "
                 "classes; choose another encoder"
             )
-        self.embed = nn.Linear(dim, clusters)
+        self.embed = LinearHead(dim, clusters)
         self.centres = nn.Parameter(torch.randn(clusters, clusters))
 
     def forward(self, features: Tensor) -> Tensor:
@@ -64,7 +65,7 @@ class Centres(Learner):
 
     def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
         super().__init__(encoder, task, config)
-        self.known = FrozenClassifier(encoder, nn.Linear(encoder.dim, task.num_known))
+        self.known = FrozenClassifier(encoder, LinearHead(encoder.dim, task.num_known))
         self.clusters = ClusterHead(encoder.dim, task.num_novel)
         self.register_buffer("targets", torch.zeros(task.num_unlabelled, task.num_novel))
 

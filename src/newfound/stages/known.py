@@ -7,14 +7,13 @@ Shapes: N labelled samples, D features, C_l known classes.
 
 from typing import ClassVar
 
-from torch import nn
-
 from newfound.core.config import TrainConfig
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Learner, NoSettings, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register_stage
 from newfound.losses.classification import view_cross_entropy
+from newfound.nn.heads import LinearHead
 
 KNOWN = TrainConfig(
     epochs=100,
@@ -36,7 +35,7 @@ class Known(Learner):
 
     def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
         super().__init__(encoder, task, config)
-        self.h = nn.Linear(encoder.dim, task.num_known)
+        self.h = LinearHead(encoder.dim, task.num_known)
 
     @property
     def views(self) -> Views:

@@ -10,7 +10,6 @@ normalised as in all other stages; 200 epochs, not 201.
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from newfound.core.config import TrainConfig
 from newfound.core.encoder import Encoder
@@ -18,6 +17,7 @@ from newfound.core.learner import Learner, NoSettings
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register_stage
 from newfound.data.augment import rotate4
+from newfound.nn.heads import LinearHead
 
 ROTNET = TrainConfig(
     epochs=200,
@@ -38,7 +38,7 @@ class RotNet(Learner):
 
     def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
         super().__init__(encoder, task, config)
-        self.turn = nn.Linear(encoder.dim, 4)
+        self.turn = LinearHead(encoder.dim, 4)
 
     @property
     def views(self) -> Views:

@@ -21,7 +21,10 @@ NORMALISATION: Mapping[str, tuple[Colour, Colour]] = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "digits": ((0.305, 0.305, 0.305), (0.376, 0.376, 0.376)),
 }
-"""Mean and standard deviation of each colour in 0..1."""
+"""Mean and standard deviation of each colour in 0..1.
+
+Deviation: the family of RS has a fourth digit for CIFAR10; with one set of values, all methods share images.
+"""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,23 @@
+"""What counts as memory that ran out."""
+
+import pytest
+import torch
+
+from newfound.core.errors import ran_out_of_memory
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9"),
+    ],
+)
+def test_memory_ran_out(error: BaseException) -> None:
+    assert ran_out_of_memory(error)
+
+
+@pytest.mark.parametrize("said", ["an illegal memory access", "shared memory object", "memory format option"])
+def test_other_errors_may_speak_of_memory(said: str) -> None:
+    assert not ran_out_of_memory(RuntimeError(said))
