@@ -40,7 +40,13 @@ def untouched(code: int, arguments: tuple[str | Path, ...], *words: str) -> None
         ("iic", "=3", ("key=value", "'=3'")),
         ("iic", "device=toaster", ("device", "cpu", "'toaster'", "device=auto")),
         ("iic", "device=meta", ("device", "cpu", "'meta'", "device=auto")),
-        ("iic", "mode=graph", ("mode graph", "GPU", "cpu", "mode=auto")),
+        ("iic", "mode=graph", ("mode graph", "GPU", "cpu", "leave it out")),
+        ("iic", "momentum=1", ("momentum", "less than 1", "'1'")),
+        ("iic", "min_lr=5", ("min_lr must be at most lr, 0.1", "got 5.0", "lower it")),
+        ("iic", "pretrain.min_lr=5", ("pretrain.min_lr must be at most pretrain.lr", "got 5.0")),
+        ("iic", "lr_falls=0.75,0.5", ("lr_falls: must be shares", "0.5,0.75", "got '0.75,0.5'")),
+        ("iic", "lr_falls=1.0", ("lr_falls: must be shares", "got '1.0'")),
+        ("iic", "lr_falls=often", ("lr_falls: must be shares", "got 'often'")),
         ("iic", "precision=fp16", ("fp16", "GPU", "precision=float32")),
         ("iic", "encoder=smal", ("unknown encoder 'smal'", "'small'", "resnet18")),
         ("iic", "augmentation=v3", ("unknown augmentation recipe 'v3'", "weak", "v2")),
@@ -50,6 +56,14 @@ def untouched(code: int, arguments: tuple[str | Path, ...], *words: str) -> None
 )
 def test_settings(verb: str, method: str, setting: str, words: tuple[str, ...]) -> None:
     untouched(2, (verb, method, *DIGITS, *TINY, setting), *words)
+
+
+@pytest.mark.parametrize("arguments", [("--out", ""), ("--out=",), ("",)])
+def test_an_empty_argument(arguments: tuple[str, ...]) -> None:
+    """As of a variable that is not set: it must not stand for the present folder."""
+    before = sorted(Path().iterdir())
+    refused(2, ("discover", *DIGITS, *TINY, *arguments), "must not be empty", "variable of the shell")
+    assert sorted(Path().iterdir()) == before
 
 
 def test_small_crops_asked_for_by_name_too() -> None:
@@ -68,7 +82,7 @@ def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     untouched(2, ("discover", "iic", *DIGITS, *TINY, "device=cuda:7"), "'cuda:7'", "0 GPUs", "device=cpu")
 
 
-@pytest.mark.parametrize("time", ["soon", "", "9", "-1m", "1d"])
+@pytest.mark.parametrize("time", ["soon", "9", "-1m", "1d"])
 def test_stop_after(time: str) -> None:
     call = ("discover", "iic", *DIGITS, *TINY, f"--stop-after={time}")
     untouched(2, call, "--stop-after", "9m", repr(time))
@@ -327,6 +341,14 @@ def test_a_report_of_a_benchmark(run: Finished) -> None:
     acc = json.loads((run.path / "results.json").read_text())["task_aware"]["train"]["acc"]["best_head"]
     assert f"{100 * acc:.1f} % of the" in page
     assert "newfound discover iic" in page
+
+
+def test_figures_of_a_comparison_replace_nothing(run: Finished) -> None:
+    Path("figures").mkdir()
+    Path("figures/tsne.png").write_text("precious")
+    call = ("figures", "--compare", run.path, run.path)
+    refused(2, call, "figures must be a new folder", "it holds tsne.png", "choose another --out")
+    assert Path("figures/tsne.png").read_text() == "precious"
 
 
 def test_figures_of_runs_on_other_classes(run: Finished, own_run: Finished) -> None:

@@ -133,7 +133,6 @@ def test_other_images_are_refused(moved: tuple[Path, Path], run: Finished) -> No
     shutil.copy(image.with_name("01.png"), image)
     refused(2, ("relocate", mine, *options(place)), "those that the run began with")
     refused(2, ("relocate", mine), "--labelled, --unlabelled or both")
-    refused(2, ("relocate", mine, "--unlabelled", ""), "--labelled, --unlabelled or both")
     refused(2, ("relocate", mine, "--unlabelled", "nowhere"), "nowhere", "does not exist", "--unlabelled")
     refused(2, ("relocate", run.path, *options(place)), "own images", "--data-dir")
     assert contents(mine) == before

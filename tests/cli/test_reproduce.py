@@ -42,7 +42,7 @@ def test_an_interrupted_recipe_goes_on_with_the_same_call() -> None:
 def test_where_nothing_can_be_recorded_is_said_before_anything_is_trained() -> None:
     Path("file").write_text("")
     call = ("reproduce", "digits", "iic", "--recipe", "tiny", "--results", "file")
-    refused(1, call, "must be a file in a folder that can be written", "file is a file", "choose another")
+    refused(1, call, "must be in a folder that can be written", "file is a file", "choose another")
     assert not Path("runs").exists()
 
 

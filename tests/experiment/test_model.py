@@ -85,6 +85,7 @@ def test_official_checkpoint_is_what_discovery_starts_from(digits: Dataset, tmp_
         f"pretrained: {len(given) - 1} tensors from {tmp_path / 'pretrain.pth'}; "
         "left out: head_unlab.prototypes.0.weight",
         "discover: starts from the pretrained encoder and h",
+        "discover: no epochs, so nothing is trained",
     ]
     assert run.saved is not None
     assert torch.equal(run.saved.weights["encoder.block.0.weight"], given["encoder.block.0.weight"])

@@ -1,5 +1,6 @@
 """What a run refuses, so that no answer is silently wrong and no file is lost."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch._dynamo.exc
 from newfound.core.errors import RunError, UsageError
 from newfound.data.images import Dataset
 from newfound.engine.checkpoint import Checkpoint
+from newfound.experiment.check import check_run
 from newfound.experiment.finish import finish
 from newfound.methods.iic import IIC
 from tests.tiny import tiny_recipe, tiny_run
@@ -86,3 +88,20 @@ def test_a_step_that_cannot_be_compiled_runs_eagerly(
     assert [line for line in said if "cannot be compiled here (a worker failed: no compiler)" in line]
     assert set(run.modes.values()) == {"eager"}
     assert all(torch.equal(value, weights[key]) for key, value in eager.items())
+
+
+def test_a_network_of_pairs_needs_two_images(digits: Dataset) -> None:
+    """Before anything is trained: its BatchNorm has nothing to say of one pair."""
+    with pytest.raises(UsageError, match="at least 2 images of each kind that kcl trains on; got 1"):
+        check_run(tiny_recipe("kcl", batch_size=1), digits.split)
+
+
+def test_a_run_of_an_earlier_version_can_go_on(digits: Dataset, tmp_path: Path) -> None:
+    """Its config lacks the settings that are new since."""
+    run = tiny_run(tmp_path / "run", tiny_recipe("iic"), digits)
+    config = json.loads(run.folder.config.read_text())
+    del config["settings"]["weights"]
+    run.folder.config.write_text(json.dumps(config))
+    tiny_run(tmp_path / "run", tiny_recipe("iic"), digits, resume=True)
+    with pytest.raises(UsageError, match="other values for weights"):
+        tiny_run(tmp_path / "run", tiny_recipe("iic", weights="x.pth"), digits, resume=True)

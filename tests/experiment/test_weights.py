@@ -33,7 +33,7 @@ def test_the_first_stage_starts_from_them(
     said: list[str] = []
     run.say = said.append
     handed_on = run.pretrain(tmp_path / "cache")
-    assert said == [f"{recipe.pretraining[0]}: starts from the encoder in {resnet18}"]
+    assert said[0] == f"{recipe.pretraining[0]}: starts from the encoder in {resnet18}"
     given = torch.load(resnet18, weights_only=True)
     for key in build_encoder("resnet18").state_dict():
         assert torch.equal(handed_on[f"encoder.{key}"], given[key])

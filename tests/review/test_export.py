@@ -181,7 +181,14 @@ def test_a_failure_half_way_leaves_nothing(
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
-        *(("zebra", "zebra"), ("a/b\\c", "a_b_c"), ("..", "_"), ("dots. .", "dots"), ("ü", "ü")),
+        *(
+            ("zebra", "zebra"),
+            ("a/b\\c", "a_b_c"),
+            ("..", "_"),
+            ("../evil", "_evil"),
+            ("dots. .", "dots"),
+            ("ü", "ü"),
+        ),
         *(
             ("CON", "CON_"),
             ("com1", "com1_"),

@@ -40,6 +40,10 @@ def _call(arguments: list[str]) -> int | None:
 
     # The base of typer's own usage errors, which some versions take from click and others bring along.
     bad_call = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+    for each in arguments:
+        if not each or (each.startswith("--") and each.endswith("=")):
+            what = each[:-1] or "an argument"
+            return _fail(f"{what} must not be empty; got ''; perhaps a variable of the shell is not set", 2)
     try:
         code: int | None = app(arguments, standalone_mode=False)
         return code

@@ -11,7 +11,7 @@ from newfound.bench.tables import bench_tables
 from newfound.cli.output import output
 from newfound.cli.train import method_and_settings
 from newfound.core.errors import UsageError
-from newfound.engine.files import write_json
+from newfound.engine.files import check_writable, write_json
 from newfound.experiment.question import USUAL
 
 PART = ".part"
@@ -39,6 +39,8 @@ def bench(
         raise UsageError(
             f"--out must be a new .json file; got {out}; move what is there away, or choose another"
         )
+    if out is not None:
+        check_writable(out)
     method, overrides = method_and_settings(method, settings)
     setup = checked_setup(method, data, overrides, _names(modes), _names(parts))
     console = output()

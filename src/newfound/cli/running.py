@@ -13,6 +13,7 @@ from newfound.core.config import Recipe
 from newfound.core.errors import RunError
 from newfound.data.images import Dataset
 from newfound.engine.checkpoint import Checkpoint
+from newfound.engine.files import check_writable
 from newfound.experiment import Folder, Run, Source, Stopped
 from newfound.experiment.finish import finish
 from newfound.experiment.run import check_images
@@ -31,6 +32,9 @@ def results_of_all(
     console: Console, source: Source, dataset: Dataset, jobs: Sequence[Job], limit: float | None
 ) -> list[dict[str, Any] | None]:
     """The results of each job; None where its run failed, which is said."""
+    for job in jobs:
+        if not job.folder.results.exists():
+            check_writable(job.folder.config)
     found: list[dict[str, Any] | None] = []
     with EpochProgress(console) as progress, Stopping(limit, progress.say) as stopping:
         for job in jobs:

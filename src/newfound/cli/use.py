@@ -53,7 +53,7 @@ def figures(
     target = out or (runs[-1] / "figures" if not compare else Path("figures"))
     for folder in runs:
         Folder(folder).read()
-    _check_folder(target)
+    _check_folder(target, new=compare is not None)
     scores = titled([run_scores(folder, data_dir) for folder in runs], runs)
     if len({tuple(run.class_names) for run in scores}) > 1:
         raise UsageError(
@@ -71,9 +71,14 @@ def figures(
         )
 
 
-def _check_folder(target: Path) -> None:
+def _check_folder(target: Path, new: bool) -> None:
+    """A run's own figures are drawn anew; those of a comparison belong to no run."""
     if target.is_file():
         raise UsageError(f"--out must be a folder; got the file {target}; choose another name")
+    if new and target.is_dir() and any(target.iterdir()):
+        raise UsageError(
+            f"{target} must be a new folder; it holds {min(target.iterdir()).name}; choose another --out"
+        )
     check_writable(target / "tsne.png")
 
 

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeVar
 
-from annotated_types import Ge, Gt
-from pydantic import FiniteFloat, StringConstraints, TypeAdapter, ValidationError
+from annotated_types import Ge, Gt, Lt
+from pydantic import AfterValidator, FiniteFloat, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
 from newfound.core.errors import UsageError, unknown
 
@@ -16,8 +18,21 @@ Positive = Annotated[int, Ge(1)]
 TwoOrMore = Annotated[int, Ge(2)]
 NonNegative = Annotated[FiniteFloat, Ge(0)]
 PositiveFloat = Annotated[FiniteFloat, Gt(0)]
-Shares = Annotated[str, StringConstraints(pattern=r"^(0?\.\d+(,0?\.\d+)*)?$")]
-"""Numbers between 0 and 1, such as 0.5,0.75."""
+Share = Annotated[FiniteFloat, Ge(0), Lt(1)]
+
+
+def _ascending(text: str) -> str:
+    """Numbers between 0 and 1, such as 0.5,0.75, or none."""
+    try:
+        shares = [0.0, *(float(part) for part in text.split(",") if text), 1.0]
+    except ValueError:
+        shares = []
+    if not shares or any(one >= other for one, other in pairwise(shares)):
+        raise PydanticCustomError("shares", "must be shares of the epochs that rise from 0 to 1: 0.5,0.75")
+    return text
+
+
+Shares = Annotated[str, AfterValidator(_ascending)]
 Overrides = Mapping[str, Any]
 C = TypeVar("C")
 
@@ -51,7 +66,7 @@ class TrainConfig:
     )
     lr_factor: PositiveFloat = setting(0.1, "by what it is multiplied whenever it falls")
     warmup: Count = setting(10, "epochs of linear warm-up")
-    momentum: NonNegative = setting(0.9, "momentum of SGD, with or without Nesterov's look ahead")
+    momentum: Share = setting(0.9, "momentum of SGD, with or without Nesterov's look ahead")
     weight_decay: NonNegative = setting(1e-4, "weight decay, on every parameter")
     trains: Literal["all", "last-block"] = setting("all", "the whole encoder or its last block; heads always")
     norm_over: Literal["crops", "crop"] = setting(

@@ -34,6 +34,11 @@ def ran_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(each in str(error).lower() for each in words)
 
 
+def in_words(error: Exception) -> str:
+    """What an error says; of a key that is missing, that it is."""
+    return f"no {error}" if isinstance(error, KeyError) else str(error)
+
+
 def unknown(kind: str, name: str, known: Iterable[str], remedy: str) -> UsageError:
     """The error for a name that is not in a list, naming the nearest one that is."""
     near = get_close_matches(str(name), list(known), n=1, cutoff=0.6)

@@ -39,6 +39,8 @@ class Learner(nn.Module, ABC):
 
     Config: ClassVar[type] = NoSettings
     uses: ClassVar[Uses] = "both"
+    fewest: ClassVar[int] = 1
+    """Images of either kind that a batch must have."""
     encodes_crop_by_crop = False
 
     def __init__(self, encoder: Encoder, task: Task, config: Any) -> None:

@@ -49,7 +49,8 @@ def hardware(device: torch.device) -> str:
     """What the run ran on, in words."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"CPU, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread{'s' * (threads > 1)}"
 
 
 def resolve_mode(wanted: str, device: torch.device, precision: torch.dtype, *, steps: int) -> Mode:
@@ -61,7 +62,7 @@ def resolve_mode(wanted: str, device: torch.device, precision: torch.dtype, *, s
     if wanted == "graph" and not can_capture:
         raise UsageError(
             "mode graph needs a GPU and a precision other than fp16; "
-            f"got {device.type} and {precision}; try mode=auto"
+            f"got {device.type} and {precision}; leave it out"
         )
     if wanted != "auto":
         return cast(Mode, wanted)

@@ -29,7 +29,7 @@ def check_writable(path: Path) -> None:
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         what = "cannot be written" if folder.is_dir() else "is a file"
         raise RunError(
-            f"{path} must be a file in a folder that can be written; {folder} {what}; choose another"
+            f"{path} must be in a folder that can be written; {folder} {what}; mend that, or choose another"
         )
 
 

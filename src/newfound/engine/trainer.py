@@ -116,6 +116,6 @@ class Trainer:
         if bad:
             raise RunError(
                 f"the loss must stay finite; got {', '.join(bad)} in epoch {epoch + 1} of "
-                f"{self.loader.stage}; the last good checkpoint is kept; start again with a lower lr or with "
-                "precision=float32"
+                f"{self.loader.stage}; the last good checkpoint is kept; start again with a lower lr, with "
+                "precision=float32, or with settings nearer to the usual ones"
             )

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from newfound.core.errors import RunError
+from newfound.core.errors import RunError, in_words
 from newfound.engine.files import write_text
 from newfound.experiment.pile import Pile
 from newfound.experiment.source import Source
@@ -85,6 +85,8 @@ class Assignments:
                 rows = list(reader)
             if reader.fieldnames is None:
                 raise ValueError("an empty file")
+            if any(None in row.values() for row in rows):
+                raise ValueError("a line that ends early")
             columns = {name: [row[name] for row in rows] for name in COLUMNS}
             index = {name: place for place, name in enumerate(names)}
             return cls(
@@ -97,7 +99,7 @@ class Assignments:
             )
         except (OSError, ValueError, KeyError, csv.Error) as error:
             raise RunError(
-                f"{path} must be the CSV that newfound wrote; got: {error!r}; remove it and "
+                f"{path} must be the CSV that newfound wrote; got: {in_words(error)}; remove it and "
                 "results.json, and repeat the call that made it, with --resume where the command has it"
             ) from None
 

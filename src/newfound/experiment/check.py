@@ -79,6 +79,16 @@ def _check_stage(stage: str, learner: Learner, recipe: Recipe, split: Split) -> 
             f"{prefix}batch_size must be at least 2, a labelled and an unlabelled image; "
             f"got {train.batch_size}; 256 is usual"
         )
+    fewest = min(number for number in (loader.num_labelled, loader.num_unlabelled) if number)
+    if train.epochs and fewest < learner.fewest:
+        raise UsageError(
+            f"{prefix}batch_size must leave at least {learner.fewest} images of each kind that "
+            f"{recipe.method} trains on; got {fewest}; raise it, or give more images"
+        )
+    if train.min_lr > train.lr:
+        raise UsageError(
+            f"{prefix}min_lr must be at most {prefix}lr, {train.lr}; got {train.min_lr}; lower it"
+        )
     if train.epochs and not any(parameter.requires_grad for parameter in learner.parameters()):
         raise UsageError(
             f"{prefix}epochs must be 0 for {recipe.method}, which trains nothing after its pretraining; "

@@ -8,8 +8,9 @@ from typing import Any
 
 import newfound
 from newfound.core.config import Recipe
-from newfound.core.errors import RunError, UsageError
+from newfound.core.errors import RunError, UsageError, in_words
 from newfound.core.registry import recipe_for
+from newfound.engine.claim import claimed
 from newfound.engine.files import write_json
 from newfound.experiment.source import Source
 
@@ -76,7 +77,9 @@ class Folder:
                 f"{self.path} must be a new folder; it holds a run already; "
                 "continue that one with --resume, or choose another --out"
             )
-        differing = _differences(self.read(), _asked(source, recipe))
+        # A run that an earlier version began lacks settings that are new since.
+        began = self.read() | {"settings": self.recipe().flat()}
+        differing = _differences(began, _asked(source, recipe))
         if "estimated" in differing:
             raise UsageError(
                 f"a run must go on as it was started; the number of novel classes of {self.path} was "
@@ -101,17 +104,17 @@ class Folder:
     def open(self, source: Source, recipe: Recipe, resume: bool) -> None:
         """Create the folder for a new run, or check that it holds the one to be resumed."""
         self.check(source, recipe, resume)
-        for left_over in self.path.glob(".*.tmp"):
-            shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink()
-        if self.config.exists():
-            return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(
                 f"the run folder {self.path} must be writable; got: {error.strerror}; choose another --out"
             ) from None
-        write_json(self.config, {"newfound": newfound.__version__} | _asked(source, recipe))
+        _claim = claimed(self.path)  # until this is done: the run itself has one again
+        for left_over in self.path.glob(".*.tmp"):
+            shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink()
+        if not self.config.exists():
+            write_json(self.config, {"newfound": newfound.__version__} | _asked(source, recipe))
 
     def read(self) -> dict[str, Any]:
         """What the run was asked for."""
@@ -194,7 +197,7 @@ class Folder:
 
     def _strange(self, error: Exception) -> RunError:
         return RunError(
-            f"{self.config} must be the JSON that this version of newfound wrote; got: {error!r}; "
+            f"{self.config} must be the JSON that this version of newfound wrote; got: {in_words(error)}; "
             "choose another folder"
         )
 

@@ -17,6 +17,7 @@ from newfound.data.images import Dataset, Split
 from newfound.data.loader import Loader
 from newfound.engine.bank import TrainingBank, Viewer
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
+from newfound.engine.claim import claimed
 from newfound.engine.device import hardware, resolve_device, resolve_mode, resolve_precision
 from newfound.engine.evaluator import Evaluator
 from newfound.engine.log import RunLog
@@ -96,6 +97,8 @@ class Run:
         self.device = resolve_device(recipe.run.device)
         self.precision = resolve_precision(recipe.run.precision, self.device)
         self.dataset = dataset.to(self.device)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        self.claim = claimed(folder.path)
         self.log = RunLog(folder.path)
         self.timing: dict[str, dict[str, float]] = {}
         self.modes: dict[str, str] = {}
@@ -207,6 +210,8 @@ class Run:
                 self.log.close()
                 raise Stopped
         if trainer.train.epochs == 0:
+            if any(parameter.requires_grad for parameter in learner.parameters()):
+                self.say(f"{stage}: no epochs, so nothing is trained")
             self._save(stage, trainer, 0)
 
     def _trainer(self, stage: str, learner: Learner) -> Trainer:
@@ -220,7 +225,7 @@ class Run:
             steps=loader.steps * train.epochs,
         )
         if 0 < train.epochs <= train.warmup:
-            self.say(f"{stage}: all {train.epochs} epochs are warm-up, so lr is hardly reached; lower warmup")
+            self.say(f"{stage}: every epoch is warm-up, so lr is hardly reached; lower warmup")
         if mode != "eager":
             self.say(f"{stage}: compiling the training step, one to two minutes the first time")
         extra = extra_loss(self.recipe.constraints, self.split.task) if stage == "discover" else None

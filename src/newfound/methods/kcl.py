@@ -66,6 +66,7 @@ class PairClustering(Method):
     """A clustering head g that agrees with what the similarity network says of every pair."""
 
     uses: ClassVar[Uses] = "unlabelled"
+    fewest = 2
     schedules = {
         "rotnet": ROTNET,
         "known": KNOWN,

@@ -14,7 +14,9 @@ def verdict(found: Mapping[str, Any]) -> str:
     """`23 novel classes by dtc, 19 to 27 are plausible`."""
     number, low, high = found["num_novel"], found["low"], found["high"]
     by = f"{number} novel class{'es' * (number > 1)} by {found['settings']['estimate.algorithm']}"
-    return by if low == high else f"{by}, {low} to {high} are plausible"
+    if low < high:
+        return f"{by}, {low} to {high} are plausible"
+    return f"{by}; its criteria agree" if len(found["preferred"]) > 1 else by
 
 
 def draw_estimate(found: Mapping[str, Any], path: Path) -> None:

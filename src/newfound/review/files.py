@@ -52,8 +52,8 @@ def write_folders(review: Review, out: Path, how: How) -> dict[str, str]:
 
 
 def safe(name: str) -> str:
-    """What the usual file systems take as the name of a folder."""
-    text = _cut(re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name)).rstrip(". ")
+    """What the usual file systems take as the name of a folder, and do not hide."""
+    text = _cut(re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name)).strip(". ")
     reserved = re.fullmatch(r"(?i)con|prn|aux|nul|(com|lpt)\d", text)
     return f"{text}_" if reserved or not text else text
 

@@ -62,6 +62,7 @@ class Similarity(Learner):
     """The classifier of the known classes, untouched, and the network that compares pairs."""
 
     uses: ClassVar[Uses] = "labelled"
+    fewest = 2
 
     def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
         super().__init__(encoder, task, config)
