@@ -46,7 +46,7 @@ def run_estimate(
     limit: float | None,
 ) -> dict[str, Any]:
     """Make an estimate, resumably, draw its curve, and print what it says."""
-    progress = TrialProgress(console)
+    progress = TrialProgress(console, run=question.recipe.run)
     with progress, Stopping(limit, progress.say, RESUME) as stopping:
         try:
             found = estimate(

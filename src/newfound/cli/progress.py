@@ -7,17 +7,27 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from newfound.core.config import RunConfig
+from newfound.engine.device import resolve_device
 from newfound.engine.trainer import EpochRecord
 
 PLAIN_SECONDS = 5.0
 """Plain lines come at most this often, and for the first and last epoch."""
+PATIENCE_MINUTES = 20
+"""A stage that takes longer on a CPU is worth a word about it."""
 
 
 class EpochProgress:
-    """Shows epochs with losses, ACC where truth is known, images/s and the time left."""
+    """Shows epochs with losses, ACC where truth is known, images/s and the time left.
 
-    def __init__(self, console: Console, label: str = "") -> None:
+    A stage that begins slowly on a CPU brings a word on what is quicker, once, where the run is told.
+    """
+
+    def __init__(self, console: Console, label: str = "", run: RunConfig | None = None) -> None:
         self.console, self.label = console, label
+        self._advises = (
+            run is not None and run.encoder != "small" and resolve_device(run.device).type == "cpu"
+        )
         self._bar = Progress(
             TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=8)),
             BarColumn(bar_width=10, table_column=Column(min_width=10)),
@@ -46,6 +56,7 @@ class EpochProgress:
         self.console.print(f"{self.label}{line}")
 
     def __call__(self, record: EpochRecord, scores: dict[str, float]) -> None:
+        self._advise(record)
         if "task_aware.train.acc" in scores:
             self._acc = f"task-aware train ACC {scores['task_aware.train.acc']:.1%} (mean of heads)  "
         terms = " ".join(f"{name} {value:.3f}" for name, value in record.losses.items())
@@ -55,6 +66,15 @@ class EpochProgress:
             self._advance(record, detail)
         else:
             self._print(record, detail)
+
+    def _advise(self, record: EpochRecord) -> None:
+        minutes = record.epochs * record.seconds / 60
+        if self._advises and minutes > PATIENCE_MINUTES:
+            self._advises = False
+            self.say(
+                f"{record.stage} alone takes about {minutes:.0f} minutes on this CPU; a GPU takes far less; "
+                "encoder=small or fewer epochs are enough for a first look"
+            )
 
     def _advance(self, record: EpochRecord, detail: str) -> None:
         if record.stage not in self._tasks:

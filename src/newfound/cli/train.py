@@ -199,7 +199,7 @@ def run_chain(
         console.print(f"nothing to resume in {out}: starting there")
     folder.open(source, recipe, resume)
     check_writable(cache / "weights")
-    with EpochProgress(console) as progress, Stopping(limit, progress.say, go_on) as stopping:
+    with EpochProgress(console, run=recipe.run) as progress, Stopping(limit, progress.say, go_on) as stopping:
         run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
         try:
             if only_pretrain:
