@@ -46,6 +46,7 @@ def untouched(code: int, arguments: tuple[str | Path, ...], *words: str) -> None
         ("iic", "pretrain.min_lr=5", ("pretrain.min_lr must be at most pretrain.lr", "got 5.0")),
         ("iic", "lr_falls=0.75,0.5", ("lr_falls: must be shares", "0.5,0.75", "got '0.75,0.5'")),
         ("iic", "lr_falls=1.0", ("lr_falls: must be shares", "got '1.0'")),
+        ("iic", "lr_falls=0.5,nan", ("lr_falls: must be shares", "got '0.5,nan'")),
         ("iic", "lr_falls=often", ("lr_falls: must be shares", "got 'often'")),
         ("iic", "precision=fp16", ("fp16", "GPU", "precision=float32")),
         ("iic", "encoder=smal", ("unknown encoder 'smal'", "'small'", "resnet18")),

@@ -40,6 +40,7 @@ def copy_run(folder: Path, seed: int, subset: int = 8, **settings: float) -> Non
     """The results of a run once more, as those of another."""
     results = json.loads((folder / "results.json").read_text())
     results |= {"seed": seed, "subset": subset, "config": results["config"] | {"seed": seed} | settings}
+    results["config"].pop("weights", None)  # as an earlier version wrote it, which had no such setting
     copy = folder.with_name(f"{results['method']}-seed{seed}")
     copy.mkdir()
     (copy / "results.json").write_text(json.dumps(results))

@@ -11,6 +11,7 @@ from newfound.core.errors import ran_out_of_memory
     [
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+        RuntimeError("unable to mmap 9 bytes: Cannot allocate memory (12)"),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9"),
     ],
 )

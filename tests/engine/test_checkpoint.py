@@ -3,6 +3,7 @@
 import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -124,13 +125,15 @@ def test_official_checkpoint_cannot_execute_code(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("name", ["resnet.pth", "resnet.safetensors"])
 def test_a_network_of_torchvision_comes_without_its_classifier(tmp_path: Path, name: str) -> None:
-    found = {
+    found: dict[str, Any] = {
         "module.conv1.weight": torch.ones(2, dtype=torch.bfloat16),
         "bn1.running_var": torch.ones(2),
         "bn2.running_var": torch.ones(2),
         "bn2.num_batches_tracked": torch.tensor(7),
         "fc.weight": torch.ones(3, 2),
     }
+    if name.endswith("pth"):
+        found["epoch"] = 3
     (save_file if name.endswith("tensors") else torch.save)(found, tmp_path / name)
     weights = load_torchvision(tmp_path / name)
     stay = {"conv1.weight", "bn1.running_var", "bn2.running_var", "bn2.num_batches_tracked"}

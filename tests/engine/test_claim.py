@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from newfound.core.errors import RunError
+from newfound.core.errors import UsageError
 from newfound.engine.claim import claimed
 
 HOLD = """
@@ -23,7 +23,7 @@ def test_another_process_is_refused_until_the_first_lets_go(tmp_path: Path) -> N
     with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(RunError, match="one process at a time; another one does; wait for it"):
+        with pytest.raises(UsageError, match="one process at a time; another one does; wait for it"):
             claimed(tmp_path)
         other.kill()
     claimed(tmp_path)

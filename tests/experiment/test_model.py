@@ -15,6 +15,7 @@ from newfound.engine.checkpoint import Checkpoint
 from newfound.experiment.finish import finish
 from newfound.experiment.model import build_method, build_stage, encoder_name, load_pretrained
 from newfound.experiment.pretrained import key_of
+from newfound.experiment.run import Stopped
 from newfound.nn.resnet import ResNet
 from newfound.nn.small import SmallEncoder
 from tests.tiny import CPU, tiny_recipe, tiny_run
@@ -177,3 +178,19 @@ def test_a_run_records_how_the_weights_that_it_reuses_were_trained(digits: Datas
     third = tiny_run(tmp_path / "third", tiny_recipe("rs"), digits)
     third.pretrain(cache)
     assert set(third.reused) == {"rotnet", "known"}
+
+
+def test_a_stage_that_another_run_finished_meanwhile_is_that_runs(digits: Dataset, tmp_path: Path) -> None:
+    recipe, cache = tiny_recipe("iic", **{"pretrain.epochs": 3}), tmp_path / "cache"
+    first = tiny_run(tmp_path / "first", recipe, digits)
+    first.should_stop = lambda: True
+    with pytest.raises(Stopped):
+        first.pretrain(cache)
+    assert set(first.timing) == {"pretrain"}
+    second = tiny_run(tmp_path / "second", recipe, digits)
+    second.pretrain(cache)
+    resumed = tiny_run(tmp_path / "first", recipe, digits, resume=True)
+    resumed.pretrain(cache)
+    assert not resumed.timing
+    assert not resumed.modes
+    assert resumed.reused["pretrain"]["seconds"] == second.timing["pretrain"]["seconds"]

@@ -8,11 +8,12 @@ import pytest
 import torch
 import torch._dynamo.exc
 
-from newfound.core.errors import RunError, UsageError
+from newfound.core.errors import CheckpointError, RunError, UsageError
 from newfound.data.images import Dataset
 from newfound.engine.checkpoint import Checkpoint
 from newfound.experiment.check import check_run
 from newfound.experiment.finish import finish
+from newfound.experiment.run import Run, Stopped
 from newfound.methods.iic import IIC
 from tests.tiny import tiny_recipe, tiny_run
 
@@ -105,3 +106,39 @@ def test_a_run_of_an_earlier_version_can_go_on(digits: Dataset, tmp_path: Path) 
     tiny_run(tmp_path / "run", tiny_recipe("iic"), digits, resume=True)
     with pytest.raises(UsageError, match="other values for weights"):
         tiny_run(tmp_path / "run", tiny_recipe("iic", weights="x.pth"), digits, resume=True)
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock of another process is pretended; before anything in the folder is touched."""
+    folder = tiny_run(tmp_path / "run", tiny_recipe("iic"), digits).folder
+    left_over = folder.path / ".metrics.jsonl.1.tmp"
+    left_over.write_text("of the other process")
+
+    def held(*_: object) -> None:
+        raise BlockingIOError
+
+    monkeypatch.setattr("fcntl.flock", held)
+    with pytest.raises(UsageError, match="one process at a time"):
+        tiny_run(tmp_path / "run", tiny_recipe("iic"), digits, resume=True)
+    assert left_over.exists()
+    with pytest.raises(UsageError, match="one process at a time"):
+        Run(folder, digits, tiny_recipe("iic"))
+
+
+def test_a_finished_stage_whose_weights_are_gone_is_not_trained_again(
+    digits: Dataset, tmp_path: Path
+) -> None:
+    """The checkpoint of the later stage would be lost."""
+    run = tiny_run(tmp_path / "run", tiny_recipe("rs"), digits)
+    run.should_stop = lambda: "known" in run.timing
+    with pytest.raises(Stopped):
+        run.pretrain(tmp_path / "cache")
+    (rotnet,) = (tmp_path / "cache").iterdir()
+    rotnet.rename(tmp_path / "elsewhere")
+    before = run.folder.checkpoint.read_bytes()
+    resumed = tiny_run(tmp_path / "run", tiny_recipe("rs"), digits, resume=True)
+    with pytest.raises(CheckpointError, match=r"weights of rotnet must be in .* was saved in known"):
+        resumed.pretrain(tmp_path / "cache")
+    assert run.folder.checkpoint.read_bytes() == before

@@ -9,6 +9,7 @@ from newfound.core.errors import CheckpointError, UsageError
 from newfound.data.images import Dataset
 from newfound.experiment.check import check_run
 from newfound.experiment.pretrained import digest_of
+from newfound.experiment.run import Stopped
 from newfound.nn.encoders import build_encoder, encoders_with
 from tests.tiny import tiny_recipe, tiny_run
 
@@ -73,3 +74,21 @@ def test_a_start_and_a_checkpoint_instead_of_it_exclude_each_other(digits: Datas
 def test_every_encoder_is_found_by_its_weights() -> None:
     for name in ("small", "resnet18", "resnet50-cifar"):
         assert encoders_with(build_encoder(name).state_dict()) == [name]
+
+
+def test_another_file_at_the_same_place_is_refused(digits: Dataset, tmp_path: Path, resnet18: Path) -> None:
+    """Otherwise a stage that goes on from the old one would be kept for runs that start from the new."""
+    recipe = tiny_recipe("iic", encoder="resnet18", weights=str(resnet18), **{"pretrain.epochs": 2})
+    run = tiny_run(tmp_path / "run", recipe, digits)
+    run.should_stop = lambda: True
+    with pytest.raises(Stopped):
+        run.pretrain(tmp_path / "cache")
+    torch.save(build_encoder("resnet18").state_dict(), resnet18)
+    resumed = tiny_run(tmp_path / "run", recipe, digits, resume=True)
+    with pytest.raises(CheckpointError, match=r"weights must be those that .* began with; .* has changed"):
+        resumed.pretrain(tmp_path / "cache")
+
+
+def test_a_place_is_kept_as_a_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert tiny_recipe("iic", weights="r18.pth").run.weights == str(tmp_path / "r18.pth")

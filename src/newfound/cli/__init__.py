@@ -41,7 +41,7 @@ def _call(arguments: list[str]) -> int | None:
     # The base of typer's own usage errors, which some versions take from click and others bring along.
     bad_call = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
     for each in arguments:
-        if not each or (each.startswith("--") and each.endswith("=")):
+        if not each or (each.startswith("--") and each.find("=") == len(each) - 1):
             what = each[:-1] or "an argument"
             return _fail(f"{what} must not be empty; got ''; perhaps a variable of the shell is not set", 2)
     try:

@@ -94,5 +94,6 @@ def _is_of(record: Record, source: Source, track: str) -> bool:
     if record["method"] not in method_names():
         return False
     recipe = recipe_for(record["method"], source.name, {"seed": record["seed"], "track": track})
-    asked = source.name, source.subset, recipe.flat()
-    return (record["benchmark"], record["subset"], record["config"]) == asked
+    # A record of an earlier version lacks settings that are new since.
+    config = recipe_for(record["method"], "").flat() | record["config"]
+    return (record["benchmark"], record["subset"], config) == (source.name, source.subset, recipe.flat())

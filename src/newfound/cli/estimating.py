@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from newfound.cli.progress import EpochProgress
+from newfound.cli.progress import EpochProgress, advice_for
 from newfound.cli.stopping import RESUME, Stopping
 from newfound.data.images import Split
 from newfound.engine.trainer import EpochRecord
@@ -46,7 +46,7 @@ def run_estimate(
     limit: float | None,
 ) -> dict[str, Any]:
     """Make an estimate, resumably, draw its curve, and print what it says."""
-    progress = TrialProgress(console, run=question.recipe.run)
+    progress = TrialProgress(console, advice=advice_for(question.recipe, split.look))
     with progress, Stopping(limit, progress.say, RESUME) as stopping:
         try:
             found = estimate(

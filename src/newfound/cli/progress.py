@@ -7,9 +7,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from newfound.core.config import RunConfig
+from newfound.core.config import Recipe
+from newfound.data.images import Look
 from newfound.engine.device import resolve_device
 from newfound.engine.trainer import EpochRecord
+from newfound.experiment.model import encoder_name
 
 PLAIN_SECONDS = 5.0
 """Plain lines come at most this often, and for the first and last epoch."""
@@ -17,17 +19,22 @@ PATIENCE_MINUTES = 20
 """A stage that takes longer on a CPU is worth a word about it."""
 
 
+def advice_for(recipe: Recipe, look: Look) -> str:
+    """What is quicker than a run on a CPU; nothing where it has a GPU."""
+    if resolve_device(recipe.run.device).type != "cpu":
+        return ""
+    network = "" if recipe.run.weights or encoder_name(recipe, look) == "small" else "encoder=small or "
+    return f"a GPU takes far less; {network}fewer epochs are enough for a first look"
+
+
 class EpochProgress:
     """Shows epochs with losses, ACC where truth is known, images/s and the time left.
 
-    A stage that begins slowly on a CPU brings a word on what is quicker, once, where the run is told.
+    A stage that begins slowly brings the advice, once.
     """
 
-    def __init__(self, console: Console, label: str = "", run: RunConfig | None = None) -> None:
-        self.console, self.label = console, label
-        self._advises = (
-            run is not None and run.encoder != "small" and resolve_device(run.device).type == "cpu"
-        )
+    def __init__(self, console: Console, label: str = "", advice: str = "") -> None:
+        self.console, self.label, self._advice = console, label, advice
         self._bar = Progress(
             TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=8)),
             BarColumn(bar_width=10, table_column=Column(min_width=10)),
@@ -69,12 +76,9 @@ class EpochProgress:
 
     def _advise(self, record: EpochRecord) -> None:
         minutes = record.epochs * record.seconds / 60
-        if self._advises and minutes > PATIENCE_MINUTES:
-            self._advises = False
-            self.say(
-                f"{record.stage} alone takes about {minutes:.0f} minutes on this CPU; a GPU takes far less; "
-                "encoder=small or fewer epochs are enough for a first look"
-            )
+        if self._advice and minutes > PATIENCE_MINUTES:
+            self.say(f"{record.stage} alone takes about {minutes:.0f} minutes on this CPU; {self._advice}")
+            self._advice = ""
 
     def _advance(self, record: EpochRecord, detail: str) -> None:
         if record.stage not in self._tasks:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from newfound.cli.estimating import run_estimate
 from newfound.cli.output import output, show_left_out
-from newfound.cli.progress import EpochProgress
+from newfound.cli.progress import EpochProgress, advice_for
 from newfound.cli.stopping import RESUME, Stopping, duration
 from newfound.core.config import Overrides, parse_overrides
 from newfound.core.errors import UsageError
@@ -19,7 +19,7 @@ from newfound.data.images import Dataset
 from newfound.engine.files import check_writable
 from newfound.estimate.config import split_settings
 from newfound.experiment import Folder, Run, Source, Stopped
-from newfound.experiment.check import check_run
+from newfound.experiment.check import check_run, check_start
 from newfound.experiment.finish import finish
 from newfound.experiment.question import USUAL, Question, load_unnumbered, unnumbered
 from newfound.experiment.source import looking_for
@@ -151,6 +151,7 @@ def run_estimated_chain(
     _check_estimated(Folder(out))
     dataset = load_unnumbered(source)
     split = dataset.split
+    check_start(recipe)
     check_run(replace(recipe, run=question.recipe.run), unnumbered(split))
     found = run_estimate(
         output(), question, split, out / "estimate", out.parent / "pretrained", resume, limit
@@ -199,7 +200,8 @@ def run_chain(
         console.print(f"nothing to resume in {out}: starting there")
     folder.open(source, recipe, resume)
     check_writable(cache / "weights")
-    with EpochProgress(console, run=recipe.run) as progress, Stopping(limit, progress.say, go_on) as stopping:
+    progress = EpochProgress(console, advice=advice_for(recipe, dataset.split.look))
+    with progress, Stopping(limit, progress.say, go_on) as stopping:
         run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
         try:
             if only_pretrain:

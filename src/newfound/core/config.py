@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Lt
@@ -21,18 +22,24 @@ PositiveFloat = Annotated[FiniteFloat, Gt(0)]
 Share = Annotated[FiniteFloat, Ge(0), Lt(1)]
 
 
+def _absolute(path: str) -> str:
+    """So that a run can be looked at from another folder."""
+    return str(Path(path).absolute()) if path else ""
+
+
 def _ascending(text: str) -> str:
     """Numbers between 0 and 1, such as 0.5,0.75, or none."""
     try:
         shares = [0.0, *(float(part) for part in text.split(",") if text), 1.0]
     except ValueError:
         shares = []
-    if not shares or any(one >= other for one, other in pairwise(shares)):
+    if not shares or not all(one < other for one, other in pairwise(shares)):
         raise PydanticCustomError("shares", "must be shares of the epochs that rise from 0 to 1: 0.5,0.75")
     return text
 
 
 Shares = Annotated[str, AfterValidator(_ascending)]
+File = Annotated[str, AfterValidator(_absolute)]
 Overrides = Mapping[str, Any]
 C = TypeVar("C")
 
@@ -100,8 +107,8 @@ class RunConfig:
     mode: Literal["auto", "eager", "compiled", "graph"] = setting(
         "auto", "how a step is executed; auto: a CUDA graph for long runs on a GPU, else eager"
     )
-    weights: str = setting("", "file of torchvision's or timm's weights that the first stage starts from")
-    pretrained: str = setting("", "a checkpoint to start from instead of pretraining")
+    weights: File = setting("", "file of torchvision's or timm's weights that the first stage starts from")
+    pretrained: File = setting("", "a checkpoint to start from instead of pretraining")
     evaluate_every: Count = setting(0, "epochs between evaluations when truth is known; 0: fifty in a run")
     checkpoint_seconds: NonNegative = setting(30.0, "at most one checkpoint in this many seconds")
 

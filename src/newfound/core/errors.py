@@ -30,7 +30,7 @@ class RunError(NewfoundError):
 
 def ran_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out, on the host or on a GPU; torch says so in words only."""
-    words = ("out of memory", "can't allocate memory", "not enough memory")
+    words = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(each in str(error).lower() for each in words)
 
 

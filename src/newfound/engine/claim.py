@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakValueDictionary, finalize
 
-from newfound.core.errors import RunError
+from newfound.core.errors import UsageError
 
 
 class Claim:
@@ -20,7 +20,7 @@ class Claim:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 self.release()
-                raise RunError(
+                raise UsageError(
                     f"{folder} must be worked in by one process at a time; another one does; wait for it, "
                     "or stop it first"
                 ) from None

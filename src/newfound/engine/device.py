@@ -33,7 +33,7 @@ def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:
     """`auto`: float32 on a CPU, bf16 on a GPU that has it, fp16 on one that has not.
 
     Deviation: UNO and IIC were trained with fp16, the others in float32. bf16 needs no loss scaling, which a
-    captured step could not hold; heads, losses and pseudo-labels are float32 in any case.
+    captured step could not hold; classifiers and losses are float32 in any case.
     """
     if wanted == "auto":
         if device.type == "cpu":

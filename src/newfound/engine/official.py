@@ -43,8 +43,11 @@ def load_torchvision(path: Path) -> dict[str, Tensor]:
             f"{path} must hold a ResNet by torchvision's names, from conv1.weight on; got: {_some(found)}; "
             "give such a file, or --pretrained for a checkpoint of newfound, UNO or IIC"
         )
-    own = {key: value for key, value in found.items() if not key.startswith("fc.")}
-    own = {key: value.float() if value.is_floating_point() else value for key, value in own.items()}
+    own = {
+        key: value.float() if value.is_floating_point() else value
+        for key, value in found.items()
+        if isinstance(value, Tensor) and not key.startswith("fc.")
+    }
     norms = [key.removesuffix("running_var") for key in own if key.endswith("running_var")]
     counts = {f"{norm}num_batches_tracked": torch.tensor(0) for norm in norms}
     return {f"encoder.{key}": value for key, value in (counts | own).items()}
@@ -60,6 +63,8 @@ def _state_dict(path: Path) -> dict[str, Any]:
     try:
         is_plain = path.suffix == ".safetensors"
         content: Any = load_file(path) if is_plain else torch.load(path, "cpu", weights_only=True)
+    except OSError as error:
+        raise CheckpointError(f"{path} must be readable; got: {error.strerror}; mend that") from None
     except SafetensorError as error:
         raise CheckpointError(
             f"{path} must be a whole safetensors file; got {error}; take another copy"

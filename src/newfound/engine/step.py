@@ -89,6 +89,7 @@ class Step:
         """The step that compiles, timed apart; where nothing can be compiled, all steps are eager."""
         start = time.perf_counter()
         before = {name: buffer.clone() for name, buffer in self.learner.named_buffers()}
+        random = self._random_state()
         try:
             with self._side_stream(), _without_hints():
                 self._train(draw)
@@ -96,10 +97,21 @@ class Step:
             self._fall_back(error)
             for name, buffer in self.learner.named_buffers():
                 buffer.copy_(before[name])
+            self._set_random_state(*random)
             self._train(draw)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._compile_seconds = time.perf_counter() - start
+
+    def _random_state(self) -> tuple[Tensor, ...]:
+        """Of the host and of the GPU: some losses draw."""
+        on_gpu = (torch.cuda.get_rng_state(self.device),) if self.device.type == "cuda" else ()
+        return torch.get_rng_state(), *on_gpu
+
+    def _set_random_state(self, host: Tensor, *gpu: Tensor) -> None:
+        torch.set_rng_state(host)
+        for state in gpu:
+            torch.cuda.set_rng_state(state, self.device)
 
     def _fall_back(self, error: Exception) -> None:
         """No gradient was applied yet; a forward may have been compiled and run."""
@@ -171,9 +183,11 @@ class Step:
             yield
             return
         torch.cuda.synchronize(self.device)
-        with torch.cuda.stream(self._stream):
-            yield
-        torch.cuda.synchronize(self.device)
+        try:
+            with torch.cuda.stream(self._stream):
+                yield
+        finally:
+            torch.cuda.synchronize(self.device)
 
 
 @contextmanager

@@ -28,7 +28,8 @@ def check_run(recipe: Recipe, split: Split) -> None:
     precision = resolve_precision(recipe.run.precision, device)
     resolve_mode(recipe.run.mode, device, precision, steps=0)
     method = build_method(recipe, split.task, split.look, CPU)
-    _check_weights(recipe, split)
+    check_start(recipe)
+    starting_weights(recipe, split.look)
     if recipe.run.pretrained:
         method.adopt(load_pretrained(Path(recipe.run.pretrained))[0])
     for stage in recipe.pretraining:
@@ -38,14 +39,13 @@ def check_run(recipe: Recipe, split: Split) -> None:
         _check_constraints(method, recipe, split)
 
 
-def _check_weights(recipe: Recipe, split: Split) -> None:
-    """Those that the first stage starts from: they fit, and there is such a stage."""
+def check_start(recipe: Recipe) -> None:
+    """Weights that the first stage starts from need such a stage."""
     if recipe.run.weights and recipe.run.pretrained:
         raise UsageError(
             "weights must be empty when a pretrained checkpoint is given, since no stage starts from them; "
             f"got {recipe.run.weights} and {recipe.run.pretrained}; leave one of them out"
         )
-    starting_weights(recipe, split.look)
 
 
 def _check_constraints(method: Method, recipe: Recipe, split: Split) -> None:
@@ -85,7 +85,7 @@ def _check_stage(stage: str, learner: Learner, recipe: Recipe, split: Split) -> 
             f"{prefix}batch_size must leave at least {learner.fewest} images of each kind that "
             f"{recipe.method} trains on; got {fewest}; raise it, or give more images"
         )
-    if train.min_lr > train.lr:
+    if train.epochs and (train.warmup or not train.lr_falls) and train.min_lr > train.lr:
         raise UsageError(
             f"{prefix}min_lr must be at most {prefix}lr, {train.lr}; got {train.min_lr}; lower it"
         )

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import newfound
-from newfound.core.errors import RunError, UsageError
+from newfound.core.config import RunConfig
+from newfound.core.errors import RunError, UsageError, in_words
 from newfound.data.images import Split
 from newfound.engine.files import write_json
 from newfound.estimate.trial import Trial
@@ -65,7 +66,7 @@ class EstimateRecord:
             return found
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(
-                f"{self.path} must be the JSON that this version of newfound wrote; got: {error!r}; "
+                f"{self.path} must be the JSON that this version of newfound wrote; got: {in_words(error)}; "
                 "choose another folder"
             ) from None
 
@@ -98,9 +99,13 @@ def _fingerprint(split: Split) -> str:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Settings and data by their own names, method and images by theirs; where these are does not matter."""
+    """Settings and data by their own names, method and images by theirs; where these are does not matter.
+
+    What an earlier version asked lacks settings that are new since.
+    """
+    new_since = asdict(RunConfig())
     flat_old, flat_new = (
-        {**each["settings"], **each["data"], "method": each["method"], "images": each["images"]}
+        {**new_since, **each["settings"], **each["data"], "method": each["method"], "images": each["images"]}
         for each in (old, new)
     )
     asked = (flat_old | flat_new).keys() - {"labelled", "unlabelled"}

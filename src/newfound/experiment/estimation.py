@@ -11,6 +11,7 @@ from torch import Tensor
 from newfound.core.records import Say
 from newfound.core.seed import generator
 from newfound.data.images import Dataset, ImageSet, Split
+from newfound.engine.claim import claimed
 from newfound.estimate.algorithms import ALGORITHMS, resolved
 from newfound.estimate.probe import hide_classes
 from newfound.estimate.trial import Features, Trial, most_extra
@@ -54,6 +55,8 @@ def estimate(
     num_hidden = algorithm.num_hidden(num_known, config)
     shown, labelled, classes = _parts(split, num_hidden)
     check_run(question.recipe, shown)
+    out.mkdir(parents=True, exist_ok=True)
+    _claim = claimed(out)  # until this returns
     record.note(num_known=num_known, num_hidden=num_hidden)
 
     dataset = Dataset(out.name, shown, None, (), (), "")

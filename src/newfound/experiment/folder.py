@@ -111,6 +111,7 @@ class Folder:
                 f"the run folder {self.path} must be writable; got: {error.strerror}; choose another --out"
             ) from None
         _claim = claimed(self.path)  # until this is done: the run itself has one again
+        self.check(source, recipe, resume or not self.config.exists())  # another may have been first
         for left_over in self.path.glob(".*.tmp"):
             shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink()
         if not self.config.exists():

@@ -102,16 +102,18 @@ class Run:
         self.log = RunLog(folder.path)
         self.timing: dict[str, dict[str, float]] = {}
         self.modes: dict[str, str] = {}
-        self.reused: dict[str, dict[str, Any]] = {}
-        """How the stages were trained whose weights were there already."""
+        self.trained: dict[str, dict[str, Any]] = {}
+        """How each finished stage was trained, by this run or by the one whose weights it reuses."""
         self.earlier_peak_gib = 0.0
+        self.start = ""
+        """The weights that the first stage started from, in one word."""
         self.saved: Checkpoint | None = None
         self.fingerprint = dataset.fingerprint()
         if folder.checkpoint.exists():
             self.saved = Checkpoint.load(folder.checkpoint)
             check_images(self.saved, folder, dataset, self.fingerprint)
             self.timing, self.modes = self.saved.state["timing"], self.saved.state["modes"]
-            self.reused = self.saved.state.get("reused", {})
+            self.trained = self.saved.state.get("trained", {})
             self.earlier_peak_gib = self.saved.state["peak_memory_gib"]
         self.log.restore(self.saved.state["lines"] if self.saved else [])
 
@@ -123,6 +125,11 @@ class Run:
     def peak_gib(self) -> float:
         """The most memory that the run has taken, in this process or one before it."""
         return max(self.earlier_peak_gib, round(peak_memory(self.device), 3))
+
+    @property
+    def reused(self) -> dict[str, dict[str, Any]]:
+        """How the stages were trained that this run found finished."""
+        return {stage: how for stage, how in self.trained.items() if stage not in self.timing}
 
     @property
     def best_head(self) -> int:
@@ -142,32 +149,52 @@ class Run:
     def pretrain(self, cache: Path) -> dict[str, Tensor]:
         """The weights a method starts from: those in `cache` when they match, else trained and put there."""
         start = starting_weights(self.recipe, self.split.look)
-        stages, key = [], digest_of(start)
+        self._check_start(digest_of(start))
+        stages, key = [], self.start
         for stage in self.recipe.pretraining:
             learner = build_stage(stage, self.recipe, self.split.task, self.split.look, self.device)
             key = key_of(stage, learner, key, self.recipe, self.split, self.device, self.precision)
             stages.append((stage, learner, cache / f"{key}.safetensors"))
         cached, missing = last_cached(stages, self.say)
+        self._check_order([stage for stage, *_ in missing], cache)
         if start and not cached:
             first = next(iter(self.recipe.train))
             self.say(f"{first}: starts from the encoder in {self.recipe.run.weights}")
         weights = cached.weights if cached else start
         if cached:
-            trained = cached.state.get("trained", {})
-            self.reused = {stage: how for stage, how in trained.items() if stage not in self.timing}
+            self._take_over(cached.state.get("trained", {}))
         for stage, learner, path in missing:
             if weights:
                 learner.adopt(weights)
             self._train(stage, learner)
             weights = {key: value.cpu() for key, value in learner.state_dict().items()}
-            Checkpoint(weights, {}, {"stage": stage, "trained": self._trained()}).save(path)
+            Checkpoint(weights, {}, {"stage": stage, "trained": self.trained}).save(path)
         return weights
 
-    def _trained(self) -> dict[str, dict[str, Any]]:
-        """How each stage up to now was trained, for the record of a run that reuses its weights."""
-        here = {"commit": commit(), "hardware": hardware(self.device)}
-        own = {stage: {**timing, "mode": self.modes[stage], **here} for stage, timing in self.timing.items()}
-        return self.reused | own
+    def _check_start(self, start: str) -> None:
+        """Refuse other weights at the same place than those that the run began with."""
+        if self.saved and self.saved.state.get("start", start) != start:
+            raise CheckpointError(
+                f"weights must be those that {self.folder.path} began with; {self.recipe.run.weights} has "
+                "changed; bring it back, or begin a new run"
+            )
+        self.start = start
+
+    def _check_order(self, missing: list[str], cache: Path) -> None:
+        """Refuse to train a stage again that was finished when the run was saved: it would lose the later."""
+        begun = self.saved.state["stage"] if self.saved else ""
+        if begun in missing[1:]:
+            raise CheckpointError(
+                f"weights of {missing[0]} must be in {cache}, for {self.folder.path} was saved in {begun}; "
+                "none there fit its settings and this version; begin a new run"
+            )
+
+    def _take_over(self, trained: dict[str, dict[str, Any]]) -> None:
+        """Stages that another run has finished are its own, be they begun here."""
+        for stage in trained.keys() - self.trained.keys():
+            self.timing.pop(stage, None)
+            self.modes.pop(stage, None)
+        self.trained = trained | self.trained
 
     def _hand_over(self, weights: Mapping[str, Tensor], method: Method) -> None:
         """Give the method what it can use of the pretrained weights, and say what that is."""
@@ -203,6 +230,9 @@ class Run:
             self.log.epoch(record, scores)
             self.watch(record, scores)
             stop = self.should_stop() and not done
+            if done:
+                here = {"commit": commit(), "hardware": hardware(self.device)}
+                self.trained[stage] = {**self.timing[stage], "mode": self.modes[stage], **here}
             if done or stop or time.monotonic() - saved_at >= self.recipe.run.checkpoint_seconds:
                 self._save(stage, trainer, record.epoch + 1)
                 saved_at = time.monotonic()
@@ -247,12 +277,13 @@ class Run:
         learner, look = trainer.learner, self.split.look
         state = {
             "stage": stage,
+            "start": self.start,
             "epoch": epoch,
             "images": self.fingerprint,
             "lines": self.log.lines,
             "timing": self.timing,
             "modes": self.modes,
-            "reused": self.reused,
+            "trained": self.trained,
             "peak_memory_gib": self.peak_gib,
             "scaler": trainer.step.scaler.state_dict(),
             "task": asdict(self.split.task),
