@@ -139,7 +139,7 @@ def test_of_a_chain_the_last_stage_that_is_there_suffices(digits: Dataset, tmp_p
     rotnet.unlink()
     second = tiny_run(tmp_path / "second", tiny_recipe("rs"), digits)
     weights = second.pretrain(cache)
-    assert not second.timing
+    assert not second.account.timing
     assert not rotnet.exists()
     assert all(torch.equal(weights[key], value) for key, value in first.items())
 
@@ -165,19 +165,19 @@ def test_a_run_records_how_the_weights_that_it_reuses_were_trained(digits: Datas
     cache = tmp_path / "cache"
     first = tiny_run(tmp_path / "first", tiny_recipe("rs"), digits)
     first.pretrain(cache)
-    assert not first.reused
-    assert set(first.timing) == {"rotnet", "known"}
+    assert not first.account.reused
+    assert set(first.account.timing) == {"rotnet", "known"}
     shorter = tiny_recipe("rs", **{"known.epochs": 0})
     second = tiny_run(tmp_path / "second", shorter, digits)
     results, _ = finish(second, second.discover(cache))
     assert set(results["timing"]) == {"discover"}
     (rotnet,) = results["reused"].values()
-    assert rotnet["seconds"] == first.timing["rotnet"]["seconds"]
+    assert rotnet["seconds"] == first.account.timing["rotnet"]["seconds"]
     assert rotnet["mode"] == "eager"
     assert rotnet["hardware"] == results["hardware"]
     third = tiny_run(tmp_path / "third", tiny_recipe("rs"), digits)
     third.pretrain(cache)
-    assert set(third.reused) == {"rotnet", "known"}
+    assert set(third.account.reused) == {"rotnet", "known"}
 
 
 def test_a_stage_that_another_run_finished_meanwhile_is_that_runs(digits: Dataset, tmp_path: Path) -> None:
@@ -186,11 +186,11 @@ def test_a_stage_that_another_run_finished_meanwhile_is_that_runs(digits: Datase
     first.should_stop = lambda: True
     with pytest.raises(Stopped):
         first.pretrain(cache)
-    assert set(first.timing) == {"pretrain"}
+    assert set(first.account.timing) == {"pretrain"}
     second = tiny_run(tmp_path / "second", recipe, digits)
     second.pretrain(cache)
     resumed = tiny_run(tmp_path / "first", recipe, digits, resume=True)
     resumed.pretrain(cache)
-    assert not resumed.timing
-    assert not resumed.modes
-    assert resumed.reused["pretrain"]["seconds"] == second.timing["pretrain"]["seconds"]
+    assert not resumed.account.timing
+    assert not resumed.account.modes
+    assert resumed.account.reused["pretrain"]["seconds"] == second.account.timing["pretrain"]["seconds"]

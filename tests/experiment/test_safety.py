@@ -87,7 +87,7 @@ def test_a_step_that_cannot_be_compiled_runs_eagerly(
     run.say = said.append
     weights = run.discover(tmp_path / "b").state_dict()
     assert [line for line in said if "cannot be compiled here (a worker failed: no compiler)" in line]
-    assert set(run.modes.values()) == {"eager"}
+    assert set(run.account.modes.values()) == {"eager"}
     assert all(torch.equal(value, weights[key]) for key, value in eager.items())
 
 
@@ -132,7 +132,7 @@ def test_a_finished_stage_whose_weights_are_gone_is_not_trained_again(
 ) -> None:
     """The checkpoint of the later stage would be lost."""
     run = tiny_run(tmp_path / "run", tiny_recipe("rs"), digits)
-    run.should_stop = lambda: "known" in run.timing
+    run.should_stop = lambda: "known" in run.account.timing
     with pytest.raises(Stopped):
         run.pretrain(tmp_path / "cache")
     (rotnet,) = (tmp_path / "cache").iterdir()

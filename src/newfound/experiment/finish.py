@@ -46,7 +46,7 @@ def finish(run: Run, method: Method) -> tuple[dict[str, Any], Pile]:
 
 def describe(run: Run) -> dict[str, Any]:
     """Everything about a run but its scores."""
-    recipe, source = run.recipe, run.folder.source()
+    recipe, source, account = run.recipe, run.folder.source(), run.account.as_dict(run.device)
     return {
         "method": recipe.method,
         "recipe": recipe_name(run),
@@ -57,10 +57,10 @@ def describe(run: Run) -> dict[str, Any]:
         "seed": recipe.run.seed,
         "config": recipe.flat(),
         **provenance(run.device),
-        "execution": {"precision": str(run.precision).removeprefix("torch."), "mode": run.modes},
-        "timing": run.timing,
-        **({"reused": run.reused} if run.reused else {}),
-        "peak_memory_gib": run.peak_gib,
+        "execution": {"precision": str(run.precision).removeprefix("torch."), "mode": account["modes"]},
+        "timing": account["timing"],
+        **({"reused": run.account.reused} if run.account.reused else {}),
+        "peak_memory_gib": account["peak_memory_gib"],
         "best_head": run.best_head,
         "curves": curves(run.log.lines),
     }

@@ -18,15 +18,15 @@ from newfound.data.loader import Loader
 from newfound.engine.bank import TrainingBank, Viewer
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
 from newfound.engine.claim import claimed
-from newfound.engine.device import hardware, resolve_device, resolve_mode, resolve_precision
+from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
 from newfound.engine.evaluator import Evaluator
 from newfound.engine.log import RunLog
 from newfound.engine.trainer import EpochRecord, Trainer, lowest
+from newfound.experiment.account import Account
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method, build_stage, load_pretrained, starting_weights
 from newfound.experiment.plugin import extra_loss
 from newfound.experiment.pretrained import digest_of, key_of, last_cached
-from newfound.experiment.provenance import commit, peak_memory
 
 Scores = dict[str, float]
 Watch = Callable[[EpochRecord, Scores], None]
@@ -100,11 +100,7 @@ class Run:
         folder.path.mkdir(parents=True, exist_ok=True)
         self.claim = claimed(folder.path)
         self.log = RunLog(folder.path)
-        self.timing: dict[str, dict[str, float]] = {}
-        self.modes: dict[str, str] = {}
-        self.trained: dict[str, dict[str, Any]] = {}
-        """How each finished stage was trained, by this run or by the one whose weights it reuses."""
-        self.earlier_peak_gib = 0.0
+        self.account = Account()
         self.start = ""
         """The weights that the first stage started from, in one word."""
         self.saved: Checkpoint | None = None
@@ -112,24 +108,12 @@ class Run:
         if folder.checkpoint.exists():
             self.saved = Checkpoint.load(folder.checkpoint)
             check_images(self.saved, folder, dataset, self.fingerprint)
-            self.timing, self.modes = self.saved.state["timing"], self.saved.state["modes"]
-            self.trained = self.saved.state.get("trained", {})
-            self.earlier_peak_gib = self.saved.state["peak_memory_gib"]
+            self.account = Account.of(self.saved.state)
         self.log.restore(self.saved.state["lines"] if self.saved else [])
 
     @property
     def split(self) -> Split:
         return self.dataset.split
-
-    @property
-    def peak_gib(self) -> float:
-        """The most memory that the run has taken, in this process or one before it."""
-        return max(self.earlier_peak_gib, round(peak_memory(self.device), 3))
-
-    @property
-    def reused(self) -> dict[str, dict[str, Any]]:
-        """How the stages were trained that this run found finished."""
-        return {stage: how for stage, how in self.trained.items() if stage not in self.timing}
 
     @property
     def best_head(self) -> int:
@@ -162,13 +146,13 @@ class Run:
             self.say(f"{first}: starts from the encoder in {self.recipe.run.weights}")
         weights = cached.weights if cached else start
         if cached:
-            self._take_over(cached.state.get("trained", {}))
+            self.account.take_over(cached.state.get("trained", {}))
         for stage, learner, path in missing:
             if weights:
                 learner.adopt(weights)
             self._train(stage, learner)
             weights = {key: value.cpu() for key, value in learner.state_dict().items()}
-            Checkpoint(weights, {}, {"stage": stage, "trained": self.trained}).save(path)
+            Checkpoint(weights, {}, {"stage": stage, "trained": self.account.trained}).save(path)
         return weights
 
     def _check_start(self, start: str) -> None:
@@ -188,13 +172,6 @@ class Run:
                 f"weights of {missing[0]} must be in {cache}, for {self.folder.path} was saved in {begun}; "
                 "none there fit its settings and this version; begin a new run"
             )
-
-    def _take_over(self, trained: dict[str, dict[str, Any]]) -> None:
-        """Stages that another run has finished are its own, be they begun here."""
-        for stage in trained.keys() - self.trained.keys():
-            self.timing.pop(stage, None)
-            self.modes.pop(stage, None)
-        self.trained = trained | self.trained
 
     def _hand_over(self, weights: Mapping[str, Tensor], method: Method) -> None:
         """Give the method what it can use of the pretrained weights, and say what that is."""
@@ -224,15 +201,12 @@ class Run:
         evaluator = self.evaluator(learner) if isinstance(learner, Method) else None
         saved_at = time.monotonic()
         for record in trainer.run(self._restore(stage, trainer)):
-            self._account(stage, trainer, record)
+            self.account.add(trainer, record)
             done = record.epoch + 1 == record.epochs
             scores = self._curve_point(evaluator, record) if evaluator else {}
             self.log.epoch(record, scores)
             self.watch(record, scores)
             stop = self.should_stop() and not done
-            if done:
-                here = {"commit": commit(), "hardware": hardware(self.device)}
-                self.trained[stage] = {**self.timing[stage], "mode": self.modes[stage], **here}
             if done or stop or time.monotonic() - saved_at >= self.recipe.run.checkpoint_seconds:
                 self._save(stage, trainer, record.epoch + 1)
                 saved_at = time.monotonic()
@@ -281,10 +255,7 @@ class Run:
             "epoch": epoch,
             "images": self.fingerprint,
             "lines": self.log.lines,
-            "timing": self.timing,
-            "modes": self.modes,
-            "trained": self.trained,
-            "peak_memory_gib": self.peak_gib,
+            **self.account.as_dict(self.device),
             "scaler": trainer.step.scaler.state_dict(),
             "task": asdict(self.split.task),
             "look": asdict(look),
@@ -292,15 +263,6 @@ class Run:
         }
         self.saved = Checkpoint(learner.state_dict(), moments_of(learner, trainer.optimiser), state)
         self.saved.save(self.folder.checkpoint)
-
-    def _account(self, stage: str, trainer: Trainer, record: EpochRecord) -> None:
-        """Add an epoch to the stage's seconds, compilation apart."""
-        self.modes[stage] = trainer.step.mode
-        timing = self.timing.setdefault(stage, {"seconds": 0.0, "compile_seconds": 0.0, "images": 0})
-        compiling = trainer.step.take_compile_seconds()
-        timing["seconds"] += record.seconds - compiling
-        timing["compile_seconds"] += compiling
-        timing["images"] += trainer.loader.steps * trainer.loader.batch_size
 
     def _curve_point(self, evaluator: Evaluator, record: EpochRecord) -> Scores:
         """The two headline numbers, in the epochs in which they are due."""

@@ -1,0 +1,58 @@
+"""What a run's stages took: seconds, modes, memory, and who trained them."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+from newfound.engine.device import hardware
+from newfound.engine.trainer import EpochRecord, Trainer
+from newfound.experiment.provenance import commit, peak_memory
+
+
+@dataclass
+class Account:
+    """Kept in the checkpoint, so that a run that was interrupted goes on counting."""
+
+    timing: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Stage → its seconds, those of compiling apart, and its images; of stages that this run trained."""
+    modes: dict[str, str] = field(default_factory=dict)
+    """Stage → how its steps really ran."""
+    trained: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Finished stage → how it was trained, by this run or by the one whose weights it reuses."""
+    peak_memory_gib: float = 0.0
+    """The most memory that the run has taken, in this process or one before it."""
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> "Account":
+        """That of a checkpoint; those of earlier versions do not say who trained what."""
+        return cls(state["timing"], state["modes"], state.get("trained", {}), state["peak_memory_gib"])
+
+    def as_dict(self, device: torch.device) -> dict[str, Any]:
+        self.peak_memory_gib = max(self.peak_memory_gib, round(peak_memory(device), 3))
+        return asdict(self)
+
+    @property
+    def reused(self) -> dict[str, dict[str, Any]]:
+        """How the stages were trained that this run found finished."""
+        return {stage: how for stage, how in self.trained.items() if stage not in self.timing}
+
+    def add(self, trainer: Trainer, record: EpochRecord) -> None:
+        """Count an epoch, and its stage as finished after the last."""
+        stage = record.stage
+        self.modes[stage] = trainer.step.mode
+        timing = self.timing.setdefault(stage, {"seconds": 0.0, "compile_seconds": 0.0, "images": 0})
+        compiling = trainer.step.take_compile_seconds()
+        timing["seconds"] += record.seconds - compiling
+        timing["compile_seconds"] += compiling
+        timing["images"] += trainer.loader.steps * trainer.loader.batch_size
+        if record.epoch + 1 == record.epochs:
+            here = {"commit": commit(), "hardware": hardware(trainer.loader.device)}
+            self.trained[stage] = {**timing, "mode": self.modes[stage], **here}
+
+    def take_over(self, trained: dict[str, dict[str, Any]]) -> None:
+        """Stages that another run has finished are its own, be they begun here."""
+        for stage in trained.keys() - self.trained.keys():
+            self.timing.pop(stage, None)
+            self.modes.pop(stage, None)
+        self.trained = trained | self.trained
