@@ -143,6 +143,12 @@ def test_a_network_of_torchvision_comes_without_its_classifier(tmp_path: Path, n
     assert weights["encoder.conv1.weight"].dtype == torch.float32
 
 
+def test_safetensors_of_others_are_no_checkpoint_but_may_be_weights(tmp_path: Path) -> None:
+    save_file({"conv1.weight": torch.ones(2)}, tmp_path / "resnet.safetensors")
+    with pytest.raises(CheckpointError, match="a safetensors file of others; weights=FILE takes a network"):
+        Checkpoint.load(tmp_path / "resnet.safetensors")
+
+
 def test_what_is_no_network_of_torchvision_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"must hold a ResNet .*got: encoder\.conv1"):
         load_torchvision(official(tmp_path))

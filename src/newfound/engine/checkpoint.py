@@ -46,7 +46,12 @@ class Checkpoint:
                 metadata = file.metadata() or {}
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a mapping)
             state = json.loads(metadata["state"])
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
+        except KeyError:
+            raise CheckpointError(
+                f"{path} must be a checkpoint of newfound; got a safetensors file of others; "
+                "weights=FILE takes a network of torchvision or timm"
+            ) from None
+        except (SafetensorError, OSError, ValueError) as error:
             raise CheckpointError(
                 f"{path} must be a checkpoint of newfound; got a file that does not read as one ({error}); "
                 "take another copy or train again"
