@@ -1,6 +1,5 @@
 """One training step: what it does to weights, sums and prototypes, in every mode a CPU has."""
 
-import shutil
 import warnings
 from collections.abc import Iterator
 from copy import deepcopy
@@ -18,13 +17,10 @@ from newfound.data.images import Dataset
 from newfound.data.loader import Draw, Loader
 from newfound.engine.step import Mode, Step, learner_optimiser, set_learning_rate
 from newfound.experiment.model import build_method
+from tests.marks import NEEDS_COMPILER
 from tests.tiny import CPU, tiny_recipe
 
 MOMENTUM, DECAY = 0.9, 1e-3
-NEEDS_COMPILER = pytest.mark.skipif(
-    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
-    reason="mode=compiled on a CPU needs a C++ compiler (c++, g++ or clang++), and there is none here",
-)
 
 
 def stepping(

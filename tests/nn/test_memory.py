@@ -1,6 +1,5 @@
 """The memory against a Python deque."""
 
-import shutil
 from collections import deque
 
 import pytest
@@ -8,6 +7,7 @@ import torch
 from torch import Tensor
 
 from newfound.nn.memory import Memory
+from tests.marks import NEEDS_COMPILER
 
 
 @pytest.mark.parametrize("batch", [1, 3, 5, 8])
@@ -32,7 +32,7 @@ def test_a_saved_memory_goes_on_where_it_was() -> None:
     assert first.rows[0].eq(2).all()
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling needs a C++ compiler")
+@NEEDS_COMPILER
 def test_gradients_see_the_memory_as_it_was_also_where_it_is_compiled() -> None:
     """A clone of the rows instead of `snapshot` fails here: the compiler drops it."""
     gradients = []

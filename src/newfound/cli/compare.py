@@ -12,7 +12,7 @@ from newfound.cli.running import Job, results_of_all
 from newfound.cli.stopping import duration
 from newfound.cli.train import DataDir, StopAfter, Subset
 from newfound.core.errors import RunError, UsageError
-from newfound.core.registry import method_names, recipe_for
+from newfound.core.registry import method_names, recipe_for, with_defaults
 from newfound.engine.files import write_text
 from newfound.experiment import Folder, Source
 from newfound.experiment.check import check_run
@@ -94,6 +94,5 @@ def _is_of(record: Record, source: Source, track: str) -> bool:
     if record["method"] not in method_names():
         return False
     recipe = recipe_for(record["method"], source.name, {"seed": record["seed"], "track": track})
-    # A record of an earlier version lacks settings that are new since.
-    config = recipe_for(record["method"], "").flat() | record["config"]
+    config = with_defaults(record["method"], record["config"])
     return (record["benchmark"], record["subset"], config) == (source.name, source.subset, recipe.flat())

@@ -156,7 +156,7 @@ def _check_new_csv(path: Path) -> None:
 
 def relocate(run: RunFolder, *, labelled: Labelled = None, unlabelled: Unlabelled = None) -> None:
     """Tell a run where its images are, if they moved."""
-    if not labelled and not unlabelled:
+    if labelled is None and unlabelled is None:
         raise UsageError(
             "relocate needs a new place: --labelled, --unlabelled or both; got neither; give one"
         )

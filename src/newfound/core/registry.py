@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from newfound.core.config import Overrides, Recipe, RunConfig, TrainConfig, override
 from newfound.core.errors import unknown
@@ -49,6 +49,11 @@ def _families(benchmark: str) -> Iterator[str]:
     while benchmark:
         yield benchmark
         benchmark = benchmark.rpartition("-")[0]
+
+
+def with_defaults(method: str, settings: Overrides) -> dict[str, Any]:
+    """Settings that an earlier version wrote, with those that are new since."""
+    return recipe_for(method, "").flat() | dict(settings)
 
 
 def changes_nothing(method: str, benchmark: str, variation: str) -> bool:

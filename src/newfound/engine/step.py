@@ -88,30 +88,17 @@ class Step:
     def _first(self, draw: Draw) -> None:
         """The step that compiles, timed apart; where nothing can be compiled, all steps are eager."""
         start = time.perf_counter()
-        before = {name: buffer.clone() for name, buffer in self.learner.named_buffers()}
-        random = self._random_state()
+        undo = _snapshot(self.learner, self.device)
         try:
             with self._side_stream(), _without_hints():
                 self._train(draw)
         except _compile_errors() as error:
             self._fall_back(error)
-            for name, buffer in self.learner.named_buffers():
-                buffer.copy_(before[name])
-            self._set_random_state(*random)
+            undo()
             self._train(draw)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._compile_seconds = time.perf_counter() - start
-
-    def _random_state(self) -> tuple[Tensor, ...]:
-        """Of the host and of the GPU: some losses draw."""
-        on_gpu = (torch.cuda.get_rng_state(self.device),) if self.device.type == "cuda" else ()
-        return torch.get_rng_state(), *on_gpu
-
-    def _set_random_state(self, host: Tensor, *gpu: Tensor) -> None:
-        torch.set_rng_state(host)
-        for state in gpu:
-            torch.cuda.set_rng_state(state, self.device)
 
     def _fall_back(self, error: Exception) -> None:
         """No gradient was applied yet; a forward may have been compiled and run."""
@@ -188,6 +175,21 @@ class Step:
                 yield
         finally:
             torch.cuda.synchronize(self.device)
+
+
+def _snapshot(learner: Learner, device: torch.device) -> Callable[[], None]:
+    """What undoes a forward: it moves statistics and memories, and may draw random numbers."""
+    buffers = [(buffer, buffer.clone()) for buffer in learner.buffers()]
+    host, gpu = torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+
+    def undo() -> None:
+        for buffer, before in buffers:
+            buffer.copy_(before)
+        torch.set_rng_state(host)
+        if gpu is not None:
+            torch.cuda.set_rng_state(gpu, device)
+
+    return undo
 
 
 @contextmanager

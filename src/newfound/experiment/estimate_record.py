@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import newfound
-from newfound.core.config import RunConfig
 from newfound.core.errors import RunError, UsageError, in_words
+from newfound.core.registry import with_defaults
 from newfound.data.images import Split
 from newfound.engine.files import write_json
 from newfound.estimate.trial import Trial
@@ -99,13 +99,10 @@ def _fingerprint(split: Split) -> str:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Settings and data by their own names, method and images by theirs; where these are does not matter.
-
-    What an earlier version asked lacks settings that are new since.
-    """
-    new_since = asdict(RunConfig())
+    """Settings and data by their own names, method and images by theirs; where these are does not matter."""
     flat_old, flat_new = (
-        {**new_since, **each["settings"], **each["data"], "method": each["method"], "images": each["images"]}
+        with_defaults(new["method"], each["settings"])
+        | {**each["data"], "method": each["method"], "images": each["images"]}
         for each in (old, new)
     )
     asked = (flat_old | flat_new).keys() - {"labelled", "unlabelled"}

@@ -1,6 +1,5 @@
 """Views have the promised shapes, depend on their own numbers only, and are the same compiled."""
 
-import shutil
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import product
@@ -14,6 +13,7 @@ from newfound.core.errors import UsageError
 from newfound.data.augment import NORMALISATION, Augmenter, evaluation_view
 from newfound.data.augment.op import apply
 from newfound.data.augment.recipes import recipe_named
+from tests.marks import NEEDS_COMPILER
 
 Pillow = Callable[[Tensor, Iterable[Callable[[Image.Image], Image.Image]]], Tensor]
 MEAN, STD = NORMALISATION["cifar10"]
@@ -84,7 +84,7 @@ def test_flip_rate() -> None:
     assert flipped.float().mean() == pytest.approx(0.5, abs=0.03)
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile on a CPU needs a C++ compiler")
+@NEEDS_COMPILER
 def test_compiled_equals_eager() -> None:
     augmenter = Augmenter("v2", "cifar", 20, 2, 0, *PLAIN)
     images, noise = _images(16, 20, 20), _noise(augmenter, 2, 16)
