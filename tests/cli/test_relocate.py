@@ -112,6 +112,25 @@ def test_the_labelled_table_has_a_part_of_the_pile(images: OwnImages) -> None:
     works("report", "run")
 
 
+def test_a_list_of_absolute_paths(images: OwnImages) -> None:
+    shutil.copytree(images.labelled.parent, "here")
+    Path("lists").mkdir()
+
+    def listed(name: str, place: str) -> str:
+        files = sorted(str(path.absolute()) for path in Path(place).glob("pile/*/*"))
+        Path("lists", name).write_text("\n".join(files) + "\n")
+        return f"lists/{name}"
+
+    own = ("--labelled", images.options[1], "--unlabelled", listed("before.txt", "here"), "--num-novel", "2")
+    works("discover", *own, *TINY, "encoder=small", "--out", "run")
+    works("rename", "run", "novel-1=wasps")
+    before = works("classes", "run")
+    Path("here").rename("there")
+    works("relocate", "run", "--unlabelled", listed("after.txt", "there"))
+    assert works("classes", "run") == before
+    works("report", "run")
+
+
 def test_an_estimate_goes_on_where_its_images_are(images: OwnImages) -> None:
     shutil.copytree(images.labelled.parent, "new place")
     run = ("discover", *TINY, "estimate.max_novel=3", "estimate.restarts=2", "encoder=small", "--out", "run")

@@ -10,7 +10,9 @@ from newfound.experiment import Source
     [
         ("/a/known", "/a/pile", ["/a/pile/x/1.png", "/a/pile/2.png"], ["x/1.png", "2.png"]),
         ("/a/known.csv", "/b/pile", ["/a/in table/1.png", "/b/pile/2.png"], ["in table/1.png", "2.png"]),
-        ("/a/known", "/b/list.txt", ["/b/c/1.png", "/elsewhere/2.png"], ["c/1.png", "/elsewhere/2.png"]),
+        ("/a/known", "/b/list.txt", ["/b/c/1.png", "/elsewhere/2.png"], ["c/1.png", "2.png"]),
+        ("/a/known", "/b/list.txt", ["/c/d/x/1.png", "/c/d/2.png"], ["x/1.png", "2.png"]),
+        ("/a/known", "/b/list.txt", ["/c/1.png", "/d/2.png"], ["c/1.png", "d/2.png"]),
         ("/b/known", "/a/pile", ["/a/pile2/1.png"], ["pile2/1.png"]),
         ("/known", "/", ["/x/1.png"], ["x/1.png"]),
         ("/a/b/known", "/a/list.txt", ["/a/b/pile/1.png"], ["b/pile/1.png"]),

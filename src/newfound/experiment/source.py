@@ -102,13 +102,18 @@ class Source:
             )
 
     def relative(self, paths: Sequence[str]) -> list[str]:
-        """Paths without the folder that they were given in, so that they stay the same when it moves."""
+        """Paths without the folder that they were given in, so that they stay the same when it moves.
+
+        Those that a list names outside its own folder lose the folder that holds them all.
+        """
         roots = []
         for given in filter(None, (self.unlabelled, self.labelled)):
             folder = os.path.join(given, "")
             if not any(path.startswith(folder) for path in paths):  # a table or list, or holds none of them
                 folder = os.path.join(os.path.dirname(given), "")
             roots.append(folder)
+        if roots and (elsewhere := [path for path in paths if not path.startswith(tuple(roots))]):
+            roots.append(os.path.join(os.path.commonpath([os.path.dirname(path) for path in elsewhere]), ""))
         return [path.removeprefix(next(filter(path.startswith, roots), "")) for path in paths]
 
     def as_dict(self) -> dict[str, Any]:
