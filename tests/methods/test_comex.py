@@ -58,8 +58,8 @@ def targets(labels: Tensor, believed: Tensor) -> Tensor:
 
 
 def by_set(b: Tensor, n: Tensor) -> Tensor:
-    """Labelled rows from b, which says of an over-cluster that it is impossible, the others from n."""
-    rows = torch.full_like(n, -1e6)
+    """Labelled rows from b, which says 0 of the over-clusters that it does not have, the others from n."""
+    rows = torch.zeros_like(n)
     rows[:, :, :N, : b.shape[-1]] = b[:, None, :N]
     rows[:, :, N:] = n[:, :, N:]
     return rows
@@ -73,7 +73,11 @@ def test_the_objective_is_its_definition() -> None:
     ce, over = definitions.swapped(x["logits"], t, TAU), definitions.swapped(x["over"], t_over, TAU)
     ce_batch = definitions.swapped(by_set(x["b"], x["n"]), t, TAU)
     over_batch = definitions.swapped(by_set(x["b"], x["n_over"]), t_over, TAU)
-    forbidden = x["b"][:, :N, C_l:], x["n"][:, :, N:, :C_l], x["n_over"][:, :, N:, :C_l]
+    forbidden = (
+        x["b"][:, None, :N, C_l:].expand(-1, K, -1, -1),
+        x["n"][:, :, N:, :C_l],
+        x["n_over"][:, :, N:, :C_l],
+    )
     norms = [sum(float(value) ** 2 for value in tensor.flatten()) ** 0.5 for tensor in forbidden]
     definitions.assert_same(losses["ce"], ce / 2)
     definitions.assert_same(losses["over"], over.mean() / 2)
@@ -122,12 +126,12 @@ def test_targets_are_shared_and_those_of_neighbours_once_the_memory_is_full(grou
                 q = sum_over([definitions.sinkhorn(cosines[v, k, N:], EPS) for cosines, _ in group]) / groups
                 place = sum_over([at[v, k, N:].double() for _, at in group])
                 place = place / place.norm(dim=-1, keepdim=True)
+                memory[v][k].extend((place[j], q[j]) for j in range(M))
                 expected = [
                     neighbourly(q[j], place[j], memory[v][k]) if len(memory[v][k]) == 7 else q[j]
                     for j in range(M)
                 ]
                 torch.testing.assert_close(found[v, k].double(), torch.stack(expected), rtol=1e-4, atol=1e-5)
-                memory[v][k].extend((place[j], q[j]) for j in range(M))
 
 
 def neighbourly(q: Tensor, place: Tensor, memory: deque[tuple[Tensor, Tensor]]) -> Tensor:
@@ -160,6 +164,8 @@ def test_scores_add_up_all_experts(batch_experts: bool) -> None:
         if batch_experts:
             logits = logits + method.b(z) + method.n(z[None])[0, head]
         torch.testing.assert_close(method.scores(images)[head], logits / TAU)
+        among_novel = logits[:, C_l:] - (method.b(z)[:, C_l:] if batch_experts else 0)
+        torch.testing.assert_close(method.novel_scores(images)[head], among_novel / TAU)
 
 
 def test_the_class_wise_logits_are_the_joint_ones() -> None:

@@ -8,22 +8,22 @@ from the others; their losses have a prime. The norms are of what b says of nove
 that at test time, when nobody knows the set of an image, the logits of all experts can be added.
 
 A target is the mean of what Sinkhorn makes of both groups, mixed with the targets of neighbours in a memory
-of earlier batches once it is full, and sharpened.
+of this and earlier batches once it is full, and sharpened.
 
 Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes, d projected dimensions.
 
 `logits`, which the plug-in `constraints` sees, are the class-wise ones. The norms are Frobenius norms of
-whole tensors, as published: they grow with the square root of the batch.
+whole tensors, as published: they grow with the square root of the batch, and b counts once for every head.
+Among novel classes alone, b is not asked: it never learned from their samples.
 
 Deviation: with UNO's checkpoints the published code silently starts with a random head for the known classes,
 since it knows that head by another name; here h is taken over. b starts fresh in both. The best head is the
 one of lowest loss, where that code always takes the first. Encoder BatchNorm sees the crops of one size
 together.
 
-Our own choices, where our source is silent: the memory keeps Sinkhorn's targets; clustering and
-over-clustering have a memory each; every expert is shown all samples, but is trained and kept small on its
-own; a labelled sample, which has no over-cluster, counts in L_over' as in L_CE'.
+The memory keeps Sinkhorn's targets; clustering and over-clustering have a memory each; every expert is shown
+all samples, but is trained and kept small on its own; b says 0 of the over-clusters that it does not have.
 """
 
 from dataclasses import dataclass
@@ -133,12 +133,11 @@ class ComEx(Method):
         cosines, at = (torch.stack([x[:L, :, N:] for x in each]) for each in zip(*groups, strict=True))
         q = sinkhorn(cosines, c.sinkhorn_eps).mean(0)
         place = F.normalize(at.sum(0), dim=-1)
-        past, d = memory.snapshot.permute(1, 2, 0, 3), place.shape[-1]
-        near = neighbour_targets(place, past[..., :d], past[..., d:], c.neighbour_tau)
-        mixed = sharpened(q.lerp(near, c.neighbours), c.sharpening)
-        full = memory.is_full
         memory.put(torch.cat([place, q], -1).permute(2, 0, 1, 3))
-        return torch.where(full, mixed, q)
+        seen, d = memory.snapshot.permute(1, 2, 0, 3), place.shape[-1]
+        near = neighbour_targets(place, seen[..., :d], seen[..., d:], c.neighbour_tau)
+        mixed = sharpened(q.lerp(near, c.neighbours), c.sharpening)
+        return torch.where(memory.is_full, mixed, q)
 
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
         c, C_l = self.config, self.task.num_known
@@ -155,12 +154,14 @@ class ComEx(Method):
         c, C_l, N = self.config, self.task.num_known, batch.num_labelled
         labelled = N / targets.shape[2]
         b, n, n_over = out["b"][:, None, :N], out["n"][:, :, N:], out["n_over"][:, :, N:]
+        b_over = F.pad(b, (0, n_over.shape[-1] - b.shape[-1]))
         b_ce = swapped_cross_entropy(b, targets[:, :1, :N], c.tau).mean()
+        b_over_ce = swapped_cross_entropy(b_over, over_targets[:, :1, :N], c.tau).mean()
         n_ce = swapped_cross_entropy(n, targets[:, :, N:], c.tau)
         n_over_ce = swapped_cross_entropy(n_over, over_targets[:, :, N:], c.tau).mean()
-        norms = b[..., C_l:].norm() + n[..., :C_l].norm() + n_over[..., :C_l].norm()
+        norms = c.heads**0.5 * b[..., C_l:].norm() + n[..., :C_l].norm() + n_over[..., :C_l].norm()
         return {
-            "batch_known": labelled * b_ce,
+            "batch_known": labelled * (b_ce + b_over_ce) / 2,
             "batch_novel": (1 - labelled) * n_ce / 2,
             "batch_over": (1 - labelled) * n_over_ce / 2,
             "norm": c.regulariser * norms / 3,
@@ -176,4 +177,11 @@ class ComEx(Method):
         logits = joint_logits(self.h(z), self.g(z))
         if self.config.batch_experts:
             logits = logits + self.b(z).unsqueeze(1) + self.n(z)
+        return logits[0].div(self.config.tau)
+
+    def novel_scores(self, images: Tensor) -> Tensor:
+        z = self.encoder(images)[None]
+        logits = self.g(z)
+        if self.config.batch_experts:
+            logits = logits + self.n(z)[..., self.task.num_known :]
         return logits[0].div(self.config.tau)
