@@ -33,6 +33,7 @@ def batch() -> Batch:
 def distillation(logits: Tensor, teacher: Tensor) -> Tensor:
     """Of unlabelled samples in large crops, each weighted by how known it looks."""
     value = logits.new_zeros(())
+    mean = (logits[:L, :, N:] / TAU / T).softmax(-1)[..., :C_l].sum(-1).mean()
     for v in range(L):
         for k in range(K):
             p = (logits[v, k, N:] / TAU / T).softmax(-1)
@@ -40,7 +41,7 @@ def distillation(logits: Tensor, teacher: Tensor) -> Tensor:
             for j in range(M):
                 p_teacher = (teacher[v, j] / TAU / T).softmax(-1)
                 entropy = -(p_teacher * (p[j, :C_l] / known[j]).log()).sum()
-                value = value + T**2 * known[j] / known.mean() * entropy / (L * K * M)
+                value = value + T**2 * known[j] / mean * entropy / (L * K * M)
     return value
 
 

@@ -10,9 +10,9 @@ def mutual_divergence(q: Tensor, k: Tensor, memory: Tensor, tau: float) -> Tenso
     """Unit features (2, M, D) of two views, memory (2, S, D) → symmetric KL between branches, mean over M.
 
     Each branch compares a sample, in one view, with itself in the other and with what it remembers; both
-    branches remember the same samples in the same places. Other view and memory carry no gradient.
+    branches remember the same samples in the same places. The memory carries no gradient.
     """
     q, others = q.float(), memory.detach().float()
-    itself = (q * k.detach().float()).sum(-1, keepdim=True)
+    itself = (q * k.float()).sum(-1, keepdim=True)
     similar = torch.cat([itself, q @ others.mT], dim=-1)
     return view_symmetric_kl((similar / tau).log_softmax(-1)).mean()

@@ -77,7 +77,7 @@ class DualRank(Method):
         self.g, self.local_g = (LinearHead(dim, task.num_novel) for _ in range(2))
         self.words = Memory(config.words, dim)
         self.memory = Memory(config.memory, 2, dim)
-        self.register_buffer("nearest", torch.zeros(()))
+        self.register_buffer("nearest", torch.tensor(0.5))
 
     @property
     def views(self) -> Views:
@@ -114,10 +114,10 @@ class DualRank(Method):
 
     def codes(self, cells: Tensor, N: int) -> Tensor:
         """(B, L, D) → (M, words) of the unlabelled samples; then every sample adds a word."""
-        codes, nearest = part_codes(cells[N:], self.words.snapshot, self.nearest, self.config.sharpness)
+        codes, nearest = part_codes(cells, self.words.snapshot, self.nearest, self.config.sharpness)
         self.nearest.copy_(nearest)
         self.words.put(random_cell(cells))
-        return codes
+        return codes[N:]
 
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
         c, N = self.config, batch.num_labelled

@@ -30,13 +30,12 @@ def part_codes(cells: Tensor, words: Tensor, nearest: Tensor, sharpness: float) 
     """Cells (B, L, D), words (S, D) → the share of each word in each image (B, S), rows that sum to 1.
 
     A cell is shared among the words by softmax(- sharpness distance² / nearest). `nearest` () is a running
-    mean of the squared distance to the nearest word, 0 as long as there is none; it comes back updated.
+    mean of the squared distance to the nearest word; it comes back updated.
     """
     with torch.autocast(cells.device.type, enabled=False):
         lengths = cells.square().sum(-1, keepdim=True) + words.square().sum(-1)
         distances = (lengths - 2 * cells @ words.mT).clamp(min=0)
-    now = distances.amin(-1).mean()
-    nearest = torch.where(nearest > 0, torch.lerp(now, nearest, DECAY), now)
+    nearest = torch.lerp(distances.amin(-1).mean(), nearest, DECAY)
     # Of exact copies the nearest distance is 0.
     shares = (distances * (-sharpness / nearest.clamp(min=1e-6))).softmax(-1)
     return shares.mean(1), nearest
