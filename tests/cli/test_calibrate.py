@@ -16,7 +16,7 @@ from tests.cli.calls import DIGITS, TINY, contents, refused, textures, works
 from tests.cli.conftest import OwnImages
 
 CALL = ("calibrate", "iic", *DIGITS, *TINY, "--seeds", "2")
-TRIED = ("alpha=0.01,0.05", "intra=skld,none")
+TRIED = ("alpha=0.01,0.05", "beta=0.01,0")
 KEYS = {
     *("record", "newfound", "method", "benchmark", "subset", "held_out", "config", "seeds", "candidates"),
     *("chosen", "commit", "versions", "hardware", "seconds"),
@@ -39,7 +39,7 @@ def test_every_combination_in_one_table_and_one_record() -> None:
     assert (found["record"], found["method"], found["benchmark"]) == ("calibration", "iic", "digits")
     assert (found["held_out"], found["seeds"], found["subset"]) == (["3", "4"], [0, 1], 12)
     assert (found["config"]["epochs"], found["config"]["alpha"]) == (1, 0.01)
-    pairs = [(0.01, "skld"), (0.01, "none"), (0.05, "skld"), (0.05, "none")]
+    pairs = [(0.01, 0.01), (0.01, 0.0), (0.05, 0.01), (0.05, 0.0)]
     assert [tuple(each["settings"].values()) for each in found["candidates"]] == pairs
     for each in found["candidates"]:
         first, second = each["acc"]

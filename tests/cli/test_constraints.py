@@ -42,6 +42,8 @@ def test_settings(setting: str, words: tuple[str, ...]) -> None:
     assert not list(Path().iterdir())
 
 
-def test_a_method_that_has_the_term_itself_gets_it_once() -> None:
-    call = ("discover", "iic", *DIGITS, *TINY, "constraints.alpha=0.1")
-    refused(2, call, "constraints.alpha must be 0 for iic", "has that term itself")
+@pytest.mark.parametrize("weight", ["alpha", "beta"])
+def test_a_method_that_has_the_term_itself_gets_it_once(weight: str) -> None:
+    call = ("discover", "iic", *DIGITS, *TINY, f"constraints.{weight}=0.1")
+    refused(2, call, f"constraints.{weight} must be 0 for iic", "has that term itself", "term off first")
+    works(*call, f"{weight}=0", "--out", "run")

@@ -105,7 +105,7 @@ def test_unknown_key_without_a_near_one_says_where_they_are_listed() -> None:
         ("lr", "nan", "lr: input should be a finite number; got 'nan'"),
         ("alpha", "inf", "alpha: input should be a finite number; got 'inf'"),
         ("tau", [1], r"tau: input should be a valid number; got [1]"),
-        ("intra", "l2", "intra: input should be 'skld', 'mse' or 'none'; got 'l2'"),
+        ("intra", "l2", "intra: input should be 'skld' or 'mse'; got 'l2'"),
         ("precision", "fp8", "precision: input should be 'auto', 'float32', 'bf16' or 'fp16'; got 'fp8'"),
         ("pretrain.lr", "-3", "pretrain.lr: input should be greater than 0; got '-3'"),
     ],

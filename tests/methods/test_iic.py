@@ -44,7 +44,7 @@ def definition(
     losses = {"ce": ce / 2, "over": over.mean() / 2}
     if alpha:
         losses["inter"] = -alpha * definitions.inter(out["logits"], N, TAU)
-    if divergence != "none":
+    if beta:
         losses["intra"] = beta * definitions.intra(out["logits"], N, C_l, TAU, norm, divergence)
     return losses
 
@@ -53,9 +53,9 @@ CASES = [
     (0.05, 0.01, "skld", "code"),
     (0.02, 0.3, "skld", "paper"),
     (0.05, 0.5, "mse", "code"),
-    (0.05, 0.01, "none", "code"),
+    (0.05, 0.0, "skld", "code"),
     (0.0, 0.01, "skld", "code"),
-    (0.0, 0.01, "none", "code"),
+    (0.0, 0.0, "skld", "code"),
 ]
 
 

@@ -5,7 +5,7 @@
 Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes, F over-clustering factor.
 
-The paper's ablation is a matter of settings: alpha=0 and intra=none switch a constraint off, and
+The paper's ablation is a matter of settings: alpha=0 and beta=0 switch a constraint off, and
 intra=mse is its Table 3. In the variation cross-only the inter-class term, taken from the plug-in
 `constraints`, keeps its cross-entropies alone and so no longer rewards low entropy.
 """
@@ -38,7 +38,7 @@ from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
     },
     ours={"digits": DIGITS | {"alpha": 0.01}, "own": OWN},
     variations={
-        "inter-only": {"intra": "none"},
+        "inter-only": {"beta": 0.0},
         "intra-only": {"alpha": 0.0},
         # The paper gives no weight: with this one, the gradient on the logits is as long as sKLD's at first.
         "mse": {"alpha": 0.0, "intra": "mse", "beta": 0.03},
@@ -61,8 +61,8 @@ class IIC(Method):
     @dataclass(frozen=True)
     class Config:
         alpha: NonNegative = setting(0.05, "weight of the inter-class constraint; 0 switches it off")
-        beta: NonNegative = setting(0.01, "weight of the intra-class constraint")
-        intra: Literal["skld", "mse", "none"] = setting("skld", "divergence of the intra-class constraint")
+        beta: NonNegative = setting(0.01, "weight of the intra-class constraint; 0 switches it off")
+        intra: Literal["skld", "mse"] = setting("skld", "divergence of the intra-class constraint")
         intra_norm: Literal["code", "paper"] = setting(
             "code", "code: divided by the number of classes as the authors' code does; paper: not"
         )
@@ -102,7 +102,7 @@ class IIC(Method):
         losses = {"ce": ce / 2, "over": over.mean() / 2}
         if c.alpha:
             losses["inter"] = -c.alpha * inter_class(out["logits"], N, c.tau)
-        if c.intra != "none":
+        if c.beta:
             losses["intra"] = c.beta * intra_class(
                 out["logits"], N, self.task.num_known, c.tau, c.intra, c.intra_norm
             )
