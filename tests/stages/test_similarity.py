@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 
+from newfound.core.encoder import pooled
 from newfound.core.learner import NoSettings
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import stage_class
@@ -35,6 +36,17 @@ def test_a_pair_is_both_features_side_by_side_in_this_order() -> None:
     for i in range(4):
         for j in range(4):
             torch.testing.assert_close(found[i, j], expected[4 * i + j], rtol=1e-4, atol=1e-5)
+
+
+def test_pairs_are_decided_in_float32_under_any_autocast() -> None:
+    torch.manual_seed(0)
+    network, maps = SimilarityNetwork(SmallEncoder()), torch.rand(4, 64, 2, 2)
+    with torch.autocast("cpu", torch.bfloat16):
+        z = pooled(network.block(maps))
+        mixed, compared = network(maps), network.compared(z)
+    assert mixed.dtype == torch.float32
+    assert torch.equal(mixed, compared)
+    assert torch.equal(compared, network.compared(z))
 
 
 def test_the_loss_is_the_mean_over_all_ordered_pairs() -> None:

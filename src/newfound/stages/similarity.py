@@ -20,10 +20,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.core.config import TrainConfig
-from newfound.core.encoder import Encoder
+from newfound.core.encoder import Encoder, pooled
 from newfound.core.learner import Learner, NoSettings, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register_stage
+from newfound.nn.heads import LinearHead
 
 SIMILARITY = TrainConfig(
     epochs=50,
@@ -49,11 +50,15 @@ class SimilarityNetwork(nn.Module):
         self.out = nn.Linear(4 * D, 2)
 
     def forward(self, maps: Tensor) -> Tensor:
-        z = self.block(maps).mean(dim=(2, 3))
-        # W [a; b] = W1 a + W2 b: every sample is multiplied twice, not once for each pair.
-        first, second = (F.linear(z, half) for half in self.hidden.weight.chunk(2, dim=1))
-        pairs = (first[:, None] + second).flatten(0, 1)
-        logits: Tensor = self.out(F.relu(self.norm(pairs)))
+        return self.compared(pooled(self.block(maps)))
+
+    def compared(self, z: Tensor) -> Tensor:
+        """Features (B, D) → logits (B, B, 2), in float32 under any autocast."""
+        with torch.autocast(z.device.type, enabled=False):
+            # W [a; b] = W1 a + W2 b: every sample is multiplied twice, not once for each pair.
+            first, second = (F.linear(z, half) for half in self.hidden.weight.chunk(2, dim=1))
+            pairs = (first[:, None] + second).flatten(0, 1)
+            logits: Tensor = self.out(F.relu(self.norm(pairs)))
         return logits.view(len(z), len(z), 2)
 
 
@@ -66,7 +71,7 @@ class Similarity(Learner):
 
     def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
         super().__init__(encoder, task, config)
-        self.h = nn.Linear(encoder.dim, task.num_known)
+        self.h = LinearHead(encoder.dim, task.num_known)
         self.similarity = SimilarityNetwork(encoder)
         self.encoder.requires_grad_(False)
         self.h.requires_grad_(False)
