@@ -22,13 +22,11 @@ PERFECT = [0, 1, 2, 3, 4]
 class Told(Method):
     """Reads the class of an image off its grey level; each head answers with its own table."""
 
+    views = Views()
+
     def __init__(self, *tables: list[int]) -> None:
         super().__init__(SmallEncoder(), TASK, None)
         self.answers = torch.eye(TASK.num_classes)[torch.tensor(tables)]
-
-    @property
-    def views(self) -> Views:
-        return Views()
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         raise NotImplementedError

@@ -27,15 +27,13 @@ STEPS = 4
 class Toy(Learner):
     """Three heads, of which the second is the best, a loss with chance in it, and a diary."""
 
+    views = Views(1)
+
     def __init__(self) -> None:
         super().__init__(SmallEncoder(), Task(5, 5), None)
         self.head = torch.nn.Linear(self.encoder.dim, 3)
         self.diary: list[str] = []
         self.spoil_in = -1
-
-    @property
-    def views(self) -> Views:
-        return Views(1)
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         return {"heads": self.head(self.encode(batch.views))}

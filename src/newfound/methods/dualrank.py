@@ -55,6 +55,7 @@ from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENE
 class DualRank(Method):
     """RS on features and on parts, in two branches that learn from each other."""
 
+    views = Views(large=2)
     schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)
@@ -78,10 +79,6 @@ class DualRank(Method):
         self.words = Memory(config.words, dim)
         self.memory = Memory(config.memory, 2, dim)
         self.register_buffer("nearest", torch.tensor(0.5))
-
-    @property
-    def views(self) -> Views:
-        return Views(large=2)
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         crops, N = batch.views[0], batch.num_labelled

@@ -63,6 +63,7 @@ _CIFAR100 = {"consistency": 50.0, "rampup": 150}
 class Joint(Method):
     """Labels for h, pair labels from hashed features for g, and one contrast for all images, from scratch."""
 
+    views = Views(large=2)
     schedules = {"discover": TrainConfig(epochs=200, batch_size=256)}
 
     @dataclass(frozen=True)
@@ -95,10 +96,6 @@ class Joint(Method):
         permutations = torch.rand(config.hashes, encoder.dim).argsort(1)
         self.register_buffer("windows", permutations[:, : config.window].contiguous())
         self.register_buffer("mu", torch.tensor(config.agreement or config.hashes))
-
-    @property
-    def views(self) -> Views:
-        return Views(large=2)
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         z = self.encode(batch.views)

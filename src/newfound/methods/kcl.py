@@ -67,6 +67,7 @@ class PairClustering(Method):
 
     uses: ClassVar[Uses] = "unlabelled"
     fewest = 2
+    views = Views(large=1)
     schedules = {
         "rotnet": ROTNET,
         "known": KNOWN,
@@ -97,10 +98,6 @@ class PairClustering(Method):
         self.known = FrozenClassifier(encoder, LinearHead(encoder.dim, task.num_known))
         self.similarity = SimilarityNetwork(encoder).requires_grad_(False)
         self.g = LinearHead(encoder.dim, task.num_novel)
-
-    @property
-    def views(self) -> Views:
-        return Views(large=1)
 
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
         must_hold(weights, "similarity", "similarity")

@@ -41,6 +41,7 @@ class FeatureKMeans(Method):
     """Centres of the novel images beside the means of the known classes."""
 
     joint = True
+    views = Views()
     schedules = {"rotnet": ROTNET, "known": KNOWN, "discover": TrainConfig(epochs=0)}
 
     @dataclass(frozen=True)
@@ -53,10 +54,6 @@ class FeatureKMeans(Method):
         super().__init__(encoder, task, config)
         self.requires_grad_(False)
         self.register_buffer("centres", torch.zeros(task.num_classes, encoder.dim))
-
-    @property
-    def views(self) -> Views:
-        return Views()
 
     def begin(self, bank: Bank) -> None:
         novel = bank.unlabelled(self.encoder).cpu().numpy()

@@ -53,6 +53,7 @@ _FEW = {"memory": 500, "known_memory": 500}
 class NCL(Method):
     """RS with pairs of similar features, and contrasts with memories of unlabelled and labelled images."""
 
+    views = Views(large=2)
     schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)
@@ -86,10 +87,6 @@ class NCL(Method):
         self.known_labels.rows.fill_(-1)
         self.neighbours = min(config.neighbours or -(-config.memory // (2 * task.num_novel)), config.memory)
         self.farthest = min(config.farthest, config.memory)
-
-    @property
-    def views(self) -> Views:
-        return Views(large=2)
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         z = self.encode(batch.views)

@@ -50,6 +50,7 @@ class OpenMix(Method):
     """RS, and predictions of mixed images that must be mixed alike."""
 
     joint = True
+    views = Views(large=2)
     schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)
@@ -65,10 +66,6 @@ class OpenMix(Method):
         super().__init__(encoder, task, config)
         self.h = LinearHead(encoder.dim, task.num_known)
         self.g = LinearHead(encoder.dim, task.num_novel)
-
-    @property
-    def views(self) -> Views:
-        return Views(large=2)
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         z = self.encode(batch.views)

@@ -57,6 +57,7 @@ _OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
 class RS(Method):
     """Labels for h, pair labels from ranked features for g, and agreement between two views for both."""
 
+    views = Views(large=2)
     schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)
@@ -72,10 +73,6 @@ class RS(Method):
         self.joint = config.incremental
         self.h = LinearHead(encoder.dim, task.num_classes if config.incremental else task.num_known)
         self.g = LinearHead(encoder.dim, task.num_novel)
-
-    @property
-    def views(self) -> Views:
-        return Views(large=2)
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         z = self.encode(batch.views)

@@ -61,6 +61,7 @@ class Centres(Learner):
     """The encoder, its clusters, and the classifier of the known classes as it was before."""
 
     uses: ClassVar[Uses] = "unlabelled"
+    views = Views(large=1)
     targets: Tensor
 
     def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
@@ -68,10 +69,6 @@ class Centres(Learner):
         self.known = FrozenClassifier(encoder, LinearHead(encoder.dim, task.num_known))
         self.clusters = ClusterHead(encoder.dim, task.num_novel)
         self.register_buffer("targets", torch.zeros(task.num_unlabelled, task.num_novel))
-
-    @property
-    def views(self) -> Views:
-        return Views(large=1)
 
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
         return super().adopt(with_frozen_copy(weights, "known"))

@@ -32,14 +32,11 @@ class Known(Learner):
     """Encoder and linear head h."""
 
     uses: ClassVar[Uses] = "labelled"
+    views = Views(large=1)
 
     def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
         super().__init__(encoder, task, config)
         self.h = LinearHead(encoder.dim, task.num_known)
-
-    @property
-    def views(self) -> Views:
-        return Views(large=1)
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         return {"known": self.h(self.encode(batch.views))}

@@ -36,13 +36,11 @@ ROTNET = TrainConfig(
 class RotNet(Learner):
     """The encoder and a head for the four turns, which no later stage needs."""
 
+    views = Views(large=1)
+
     def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
         super().__init__(encoder, task, config)
         self.turn = LinearHead(encoder.dim, 4)
-
-    @property
-    def views(self) -> Views:
-        return Views(large=1)
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         turned = rotate4(batch.views[0][0])

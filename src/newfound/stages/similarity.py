@@ -68,6 +68,7 @@ class Similarity(Learner):
 
     uses: ClassVar[Uses] = "labelled"
     fewest = 2
+    views = Views(large=1)
 
     def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
         super().__init__(encoder, task, config)
@@ -75,10 +76,6 @@ class Similarity(Learner):
         self.similarity = SimilarityNetwork(encoder)
         self.encoder.requires_grad_(False)
         self.h.requires_grad_(False)
-
-    @property
-    def views(self) -> Views:
-        return Views(large=1)
 
     def train(self, mode: bool = True) -> "Similarity":
         super().train(mode)

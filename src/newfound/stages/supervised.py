@@ -23,14 +23,11 @@ class Supervised(Learner):
     """Encoder and cosine head h."""
 
     uses: ClassVar[Uses] = "labelled"
+    views = Views(large=2)
 
     def __init__(self, encoder: Encoder, task: Task, config: NoSettings) -> None:
         super().__init__(encoder, task, config)
         self.h = CosineHead(encoder.dim, task.num_known)
-
-    @property
-    def views(self) -> Views:
-        return Views(large=2)
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         return {"known": self.h(self.encode(batch.views))}
