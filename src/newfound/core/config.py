@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator, FiniteFloat, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
@@ -19,7 +19,9 @@ Positive = Annotated[int, Ge(1)]
 TwoOrMore = Annotated[int, Ge(2)]
 NonNegative = Annotated[FiniteFloat, Ge(0)]
 PositiveFloat = Annotated[FiniteFloat, Gt(0)]
-Share = Annotated[FiniteFloat, Ge(0), Lt(1)]
+Share = Annotated[FiniteFloat, Ge(0), Le(1)]
+ShareBelowOne = Annotated[FiniteFloat, Ge(0), Lt(1)]
+ProperShare = Annotated[FiniteFloat, Gt(0), Lt(1)]
 
 
 def _absolute(path: str) -> str:
@@ -73,7 +75,7 @@ class TrainConfig:
     )
     lr_factor: PositiveFloat = setting(0.1, "by what it is multiplied whenever it falls")
     warmup: Count = setting(10, "epochs of linear warm-up")
-    momentum: Share = setting(0.9, "momentum of SGD, with or without Nesterov's look ahead")
+    momentum: ShareBelowOne = setting(0.9, "momentum of SGD, with or without Nesterov's look ahead")
     weight_decay: NonNegative = setting(1e-4, "weight decay, on every parameter")
     trains: Literal["all", "last-block"] = setting("all", "the whole encoder or its last block; heads always")
     norm_over: Literal["crops", "crop"] = setting(
@@ -159,7 +161,8 @@ def override(recipe: Recipe, overrides: Overrides) -> Recipe:
 
     def updated(config: C, prefix: str = "") -> C:
         changes = {f.name: overrides[key] for f in fields(config) if (key := prefix + f.name) in overrides}  # type: ignore[arg-type]
-        return _updated(config, changes, prefix, recipe.method)
+        values = asdict(config) | changes  # type: ignore[call-overload]
+        return checked(type(config), values, prefix, f"newfound methods {recipe.method} lists the settings")
 
     prefixes = {stage: "" if stage == "discover" else f"{stage}." for stage in recipe.train}
     return replace(
@@ -194,18 +197,16 @@ def _adapter(config: Any) -> TypeAdapter[Any]:
     return TypeAdapter(config)
 
 
-def _updated(old: C, changes: Mapping[str, Any], prefix: str, method: str) -> C:
+def checked(config: type[C], values: Overrides, prefix: str, remedy: str) -> C:
+    """The config with these values; a wrong one is named with `prefix` before its key."""
     try:
-        values: dict[str, Any] = asdict(old) | dict(changes)  # type: ignore[call-overload]
-        config: Any = type(old)
-        checked: C = _adapter(config).validate_python(values)
-        return checked
+        valid: C = _adapter(config).validate_python(values)  # type: ignore[arg-type]
+        return valid
     except ValidationError as error:
         first = error.errors()[0]
         key = prefix + ".".join(str(part) for part in first["loc"])
         raise UsageError(
-            f"{key}: {first['msg'][0].lower() + first['msg'][1:]}; got {first['input']!r}; "
-            f"newfound methods {method} lists the settings"
+            f"{key}: {first['msg'][0].lower() + first['msg'][1:]}; got {first['input']!r}; {remedy}"
         ) from None
 
 

@@ -2,18 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from annotated_types import Ge, Gt, Lt
-from pydantic import FiniteFloat, TypeAdapter, ValidationError
-
-from newfound.core.config import Count, Overrides, Positive, setting
-from newfound.core.errors import UsageError, unknown
+from newfound.core.config import Count, Overrides, Positive, ProperShare, ShareBelowOne, checked, setting
+from newfound.core.errors import unknown
 
 PREFIX = "estimate."
 REMEDY = "newfound estimate --help lists them"
-Share = Annotated[FiniteFloat, Gt(0), Lt(1)]
-Threshold = Annotated[FiniteFloat, Ge(0), Lt(1)]
 
 
 @dataclass(frozen=True)
@@ -27,8 +22,8 @@ class EstimateConfig:
     probe_classes: Count = setting(
         0, "dtc: known classes that the network never sees; 0: an eighth, at least 4 or a half"
     )
-    anchor_share: Share = setting(0.6, "dtc: part of the probe classes whose clusters are given")
-    theta: Threshold = setting(0.01, "dtc: clusters smaller than this part of the largest do not count")
+    anchor_share: ProperShare = setting(0.6, "dtc: part of the probe classes whose clusters are given")
+    theta: ShareBelowOne = setting(0.01, "dtc: clusters smaller than this part of the largest do not count")
     restarts: Positive = setting(10, "runs of k-means, of which the tightest counts")
     iterations: Positive = setting(100, "the most iterations of one run of k-means")
 
@@ -49,12 +44,4 @@ def estimate_config(benchmark: str, settings: Overrides) -> EstimateConfig:
     for key in settings:
         if key not in values:
             raise unknown("setting", PREFIX + key, [PREFIX + name for name in values], REMEDY)
-    try:
-        checked: EstimateConfig = TypeAdapter(EstimateConfig).validate_python(values | dict(settings))
-        return checked
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(
-            f"{PREFIX}{first['loc'][0]}: {first['msg'][0].lower()}{first['msg'][1:]}; "
-            f"got {first['input']!r}; {REMEDY}"
-        ) from None
+    return checked(EstimateConfig, values | dict(settings), PREFIX, REMEDY)

@@ -27,14 +27,21 @@ all samples, but is trained and kept small on its own; b says 0 of the over-clus
 """
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from annotated_types import Ge, Le
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TrainConfig, TwoOrMore, setting
+from newfound.core.config import (
+    Count,
+    NonNegative,
+    Positive,
+    PositiveFloat,
+    Share,
+    TrainConfig,
+    TwoOrMore,
+    setting,
+)
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
@@ -73,9 +80,7 @@ class ComEx(Method):
         batch_experts: bool = setting(True, "whether there are batch-wise experts beside the class-wise")
         regulariser: NonNegative = setting(1.0, "weight of the norms of what batch-wise experts must not say")
         memory_size: Positive = setting(500, "unlabelled samples remembered for each view and head")
-        neighbours: Annotated[float, Ge(0), Le(1)] = setting(
-            0.5, "share of the neighbours in a target; the rest is Sinkhorn's"
-        )
+        neighbours: Share = setting(0.5, "share of the neighbours in a target; the rest is Sinkhorn's")
         neighbour_tau: PositiveFloat = setting(0.1, "temperature of the softmax that weights the neighbours")
         sharpening: PositiveFloat = setting(
             0.5, "targets are raised to 1 over this; 1 leaves them as they are"

@@ -21,14 +21,13 @@ the known classes is kept as it was: task-agnostic scores are its log-probabilit
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from annotated_types import Lt
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, TrainConfig, setting
+from newfound.core.config import Count, NonNegative, Positive, ShareBelowOne, TrainConfig, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Bank, Method, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
@@ -105,9 +104,7 @@ class DTC(Method):
         refresh: Positive = setting(5, "epochs between two targets p")
         consistency: NonNegative = setting(10.0, "weight of the agreement, fully ramped; for pi and te")
         rampup: Count = setting(5, "epochs until then")
-        memory: Annotated[NonNegative, Lt(1)] = setting(
-            0.6, "what remains of the past after an epoch; for te and tep"
-        )
+        memory: ShareBelowOne = setting(0.6, "what remains of the past after an epoch; for te and tep")
 
     targets: Tensor
     past: Tensor

@@ -18,14 +18,12 @@ and so are on, except for CIFAR10, where they are known to collapse at times.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from annotated_types import Ge, Le
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, setting
+from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, Share, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
@@ -69,7 +67,7 @@ class NCL(Method):
         neighbours: Count = setting(
             0, "remembered images that an unlabelled one is drawn to; 0: half of an average novel class"
         )
-        own_share: Annotated[float, Ge(0), Le(1)] = setting(
+        own_share: Share = setting(
             0.2, "weight of an unlabelled image's other view among all that it is drawn to"
         )
         hard_negatives: Count = setting(0, "mixtures that an unlabelled image is driven away from; 0: none")
