@@ -23,6 +23,10 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=random(seed))
 
 
+def model(points: Tensor, most: int, anchors: tuple[Tensor, Tensor] | None = None, seed: int = 0) -> KMeans:
+    return KMeans(points, most, random(seed), restarts=10, iterations=100, anchors=anchors)
+
+
 def groups(
     classes: int, each: int, dim: int = 4, apart: float = 10.0, seed: int = 0
 ) -> tuple[Tensor, Tensor]:
@@ -80,7 +84,7 @@ def test_every_restart_is_the_definition(
 @pytest.mark.parametrize("k", [1, 3, 8])
 def test_without_anchors_it_is_as_tight_as_scikit_learns(k: int) -> None:
     points, _ = groups(6, 30, apart=2.0)
-    ours = KMeans(points.float(), k, random())(k)
+    ours = model(points.float(), k)(k)
     theirs = sklearn.cluster.KMeans(k, n_init=10, random_state=0).fit(points.numpy())
     assert ours.inertia <= 1.01 * theirs.inertia_
     true = (points - ours.centres[ours.labels]).square().sum()
@@ -90,8 +94,7 @@ def test_without_anchors_it_is_as_tight_as_scikit_learns(k: int) -> None:
 def test_groups_that_lie_apart_are_found_and_given_ones_keep_their_place() -> None:
     points, labels = groups(6, 12)
     anchors = labels < 2
-    model = KMeans(points[~anchors], 6, random(), anchors=(points[anchors], labels[anchors]))
-    found = model(6)
+    found = model(points[~anchors], 6, (points[anchors], labels[anchors]))(6)
     assert not (found.labels < 2).any()
     assert len({(a, b) for a, b in zip(found.labels.tolist(), labels[~anchors].tolist(), strict=True)}) == 4
     torch.testing.assert_close(found.centres[0], points[labels == 0].mean(0))
@@ -100,7 +103,7 @@ def test_groups_that_lie_apart_are_found_and_given_ones_keep_their_place() -> No
 def test_an_anchor_stays_where_it_was_put_even_if_another_centre_is_nearer() -> None:
     points = torch.tensor([[0.0], [1.0], [10.0], [11.0]])
     anchors = torch.tensor([[0.0], [10.5]])
-    found = KMeans(points, 2, random(), anchors=(anchors, torch.zeros(2, dtype=torch.int64)))(2)
+    found = model(points, 2, (anchors, torch.zeros(2, dtype=torch.int64)))(2)
     assert found.labels[0] == found.labels[1] != found.labels[2] == found.labels[3]
     own, other = ((0, 1), (2, 3)) if found.labels[0] == 0 else ((2, 3), (0, 1))
     torch.testing.assert_close(found.centres[0], torch.cat([points[list(own)], anchors]).mean(0))
@@ -109,7 +112,7 @@ def test_an_anchor_stays_where_it_was_put_even_if_another_centre_is_nearer() -> 
 
 def test_empty_clusters_keep_their_centre() -> None:
     points = torch.tensor([[0.0, 0.0]]).repeat(5, 1)
-    found = KMeans(points, 4, random())(4)
+    found = model(points, 4)(4)
     assert torch.isfinite(found.centres).all()
     assert found.inertia == pytest.approx(0)
     start = torch.tensor([[[0.0, 0.0], [50.0, 50.0]]])
@@ -123,9 +126,7 @@ def test_clusters_do_not_depend_on_place_direction_or_scale(change: str) -> None
     turn = torch.linalg.qr(normal(4, 4, seed=9))[0]
     other = {"moved": points + 100, "turned": points @ turn, "larger": 7 * points}[change]
     given = labels < 2
-    one, two = (
-        KMeans(each[~given], 8, random(), anchors=(each[given], labels[given])) for each in (points, other)
-    )
+    one, two = (model(each[~given], 8, (each[given], labels[given])) for each in (points, other))
     for k in (3, 5, 8):
         assert torch.equal(one(k).labels, two(k).labels)
         scale = 49 if change == "larger" else 1
@@ -145,7 +146,7 @@ def test_the_order_of_the_points_does_not_matter() -> None:
 
 def test_more_restarts_are_never_worse_and_may_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     points = normal(60, 3)
-    at_once = KMeans(points, 7, random(), restarts=6)
+    at_once = model(points, 7)
     best = at_once(7)
     monkeypatch.setattr(kmeans, "MOST_DISTANCES", 2 * 60 * 7)
     in_turns = at_once(7)
@@ -157,6 +158,6 @@ def test_more_restarts_are_never_worse_and_may_take_turns(monkeypatch: pytest.Mo
 
 def test_the_same_seed_gives_the_same_bits() -> None:
     points = normal(60, 3).float()
-    one, two = (KMeans(points, 9, random(4))(7) for _ in range(2))
+    one, two = (model(points, 9, seed=4)(7) for _ in range(2))
     assert torch.equal(one.labels, two.labels)
     assert torch.equal(one.centres, two.centres)

@@ -21,7 +21,7 @@ def test_one_graph() -> None:
     def step(features: Tensor, labels: Tensor) -> Tensor:
         l_g = novel(features)
         logits = torch.cat([known(features).unsqueeze(1).expand(-1, 2, -1, -1), l_g], dim=-1)
-        targets = joint_targets(labels, sinkhorn(l_g[:2, :, N:]), C_l)
+        targets = joint_targets(labels, sinkhorn(l_g[:2, :, N:], 0.05), C_l)
         log_p = (logits / 0.1).log_softmax(-1)
         terms = (
             swapped_cross_entropy(logits, targets, 0.1).mean(),

@@ -10,14 +10,15 @@ from torch import Tensor
 
 from newfound.pseudo.sinkhorn import sinkhorn
 
+EPS = 0.05
 sizes = st.integers(1, 8)
 seeds = st.integers(0, 2**16)
 
 
-def definition(logits: Tensor, eps: float = 0.05, iterations: int = 3) -> Tensor:
+def definition(logits: Tensor, iterations: int = 3) -> Tensor:
     """One matrix (M, C): scale prototypes to 1 / C and samples to 1 / M in turn, then times M."""
     M, C = logits.shape
-    q = [[math.exp(logits[i, c].item() / eps) for i in range(M)] for c in range(C)]
+    q = [[math.exp(logits[i, c].item() / EPS) for i in range(M)] for c in range(C)]
     total = sum(sum(row) for row in q)
     q = [[value / total for value in row] for row in q]
     for _ in range(iterations):
@@ -31,7 +32,7 @@ def definition(logits: Tensor, eps: float = 0.05, iterations: int = 3) -> Tensor
 @given(M=sizes, C=sizes, seed=seeds)
 def test_is_the_definition(M: int, C: int, seed: int) -> None:
     logits = torch.rand(2, 3, M, C, generator=torch.Generator().manual_seed(seed)) * 2 - 1
-    q = sinkhorn(logits)
+    q = sinkhorn(logits, EPS)
     assert q.shape == logits.shape
     for v in range(2):
         for k in range(3):
@@ -42,7 +43,7 @@ def test_is_the_definition(M: int, C: int, seed: int) -> None:
 @settings(max_examples=15, deadline=None)
 @given(M=sizes, C=sizes, seed=seeds, scale=st.sampled_from([1.0, 1e2, 1e4]))
 def test_every_sample_has_a_distribution(M: int, C: int, seed: int, scale: float) -> None:
-    q = sinkhorn(scale * torch.randn(M, C, generator=torch.Generator().manual_seed(seed)))
+    q = sinkhorn(scale * torch.randn(M, C, generator=torch.Generator().manual_seed(seed)), EPS)
     assert (q >= 0).all()
     torch.testing.assert_close(q.sum(-1), torch.ones(M), atol=1e-5, rtol=0)
 
@@ -56,27 +57,27 @@ def test_the_classes_share_the_samples_equally(M: int, C: int, seed: int) -> Non
 
 
 def test_a_single_sample_is_shared_among_all_classes() -> None:
-    torch.testing.assert_close(sinkhorn(torch.tensor([[0.9, -0.3, 0.1, 0.0]])), torch.full((1, 4), 0.25))
+    torch.testing.assert_close(sinkhorn(torch.tensor([[0.9, -0.3, 0.1, 0.0]]), EPS), torch.full((1, 4), 0.25))
 
 
 def test_a_single_class_takes_everything() -> None:
-    assert sinkhorn(torch.randn(5, 1)).eq(1).all()
+    assert sinkhorn(torch.randn(5, 1), EPS).eq(1).all()
 
 
 @pytest.mark.parametrize("extreme", [1e4, -1e4])
 def test_extreme_logits_stay_finite(extreme: float) -> None:
     logits = torch.zeros(6, 3)
     logits[torch.arange(6), torch.arange(6) % 3] = extreme
-    q = sinkhorn(logits)
+    q = sinkhorn(logits, EPS)
     chosen = torch.eye(3).repeat(2, 1)
     torch.testing.assert_close(q, chosen if extreme > 0 else (1 - chosen) / 2)
 
 
 def test_no_samples() -> None:
-    assert sinkhorn(torch.empty(2, 4, 0, 5)).shape == (2, 4, 0, 5)
+    assert sinkhorn(torch.empty(2, 4, 0, 5), EPS).shape == (2, 4, 0, 5)
 
 
 def test_no_gradient_and_float32() -> None:
-    q = sinkhorn(torch.randn(4, 3, dtype=torch.bfloat16, requires_grad=True))
+    q = sinkhorn(torch.randn(4, 3, dtype=torch.bfloat16, requires_grad=True), EPS)
     assert q.dtype == torch.float32
     assert not q.requires_grad

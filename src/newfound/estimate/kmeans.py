@@ -73,8 +73,8 @@ class KMeans:
         most: int,
         random: torch.Generator,
         *,
-        restarts: int = 10,
-        iterations: int = 100,
+        restarts: int,
+        iterations: int,
         anchors: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         """Points (n, D); anchors are samples (a, D) and their classes (a,), of which each has a sample."""

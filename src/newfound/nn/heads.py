@@ -44,7 +44,7 @@ class MultiHead(nn.Module):
     autocast precision; the cosines are float32.
     """
 
-    def __init__(self, dim: int, num_classes: int, heads: int, hidden: int = 2048, out: int = 256) -> None:
+    def __init__(self, dim: int, num_classes: int, heads: int, hidden: int, out: int) -> None:
         super().__init__()
         # Deviation: no bias here, since BatchNorm takes it away again.
         self.hidden_weight = _uniform(heads, hidden, dim, fan_in=dim)

@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 @torch.no_grad()
-def sinkhorn(logits: Tensor, eps: float = 0.05, iterations: int = 3) -> Tensor:
+def sinkhorn(logits: Tensor, eps: float, iterations: int = 3) -> Tensor:
     """Logits (..., M, C) → class probabilities (..., M, C); every class gets about M / C of the samples.
 
     Each matrix is balanced by itself. In logarithms the two scalings are two log-softmaxes, which cannot
