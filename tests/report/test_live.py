@@ -120,7 +120,8 @@ def test_an_edit_that_cannot_be_made_is_told(live: Live) -> None:
             '{"verb": "merge", "into": 2, "others": ["novel-1"]}',
         ),
         *('{"verb": "move", "into": "ant", "rows": [4.5]}', '{"verb": "move", "into": "ant", "rows": ["1"]}'),
-        *('{"verb": "split", "name": null}', "\ud800"),
+        *('{"verb": "split", "name": null}', '{"verb": "split", "name": "\\ud800"}', "\ud800"),
+        '{"verb": "split", "name": "novel-1", "number": 3}',
     ],
 )
 def test_nonsense_is_refused(live: Live, asked: str) -> None:

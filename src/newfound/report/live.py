@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -34,58 +34,36 @@ REFUSED = HTTPStatus.CONFLICT
 NOT_FOUND = Answer(b"there is nothing here", status=HTTPStatus.NOT_FOUND)
 
 
-class Edit(Protocol):
-    """What a page asks for."""
-
-    def make(self, review: Review) -> object: ...
+Edit = Callable[[Review], object]
+"""What a page asks for. The arguments of the functions below are the fields that it sends."""
 
 
-@dataclass(frozen=True)
-class Rename:
-    names: dict[str, str]
-
-    def make(self, review: Review) -> None:
-        review.rename(self.names)
+def _rename(names: dict[str, str]) -> Edit:
+    return lambda review: review.rename(names)
 
 
-@dataclass(frozen=True)
-class Merge:
-    into: str
-    others: list[str]
-
-    def make(self, review: Review) -> None:
-        review.merge(self.into, *self.others)
+def _merge(into: str, others: list[str]) -> Edit:
+    return lambda review: review.merge(into, *others)
 
 
-@dataclass(frozen=True)
-class Split:
-    name: str
-
-    def make(self, review: Review) -> None:
-        review.split(self.name)
+def _split(name: str) -> Edit:
+    return lambda review: review.split(name)
 
 
-@dataclass(frozen=True)
-class Move:
-    into: str
-    rows: list[int]
-
-    def make(self, review: Review) -> None:
-        review.move_rows(self.into, self.rows)
+def _move(into: str, rows: list[int]) -> Edit:
+    return lambda review: review.move_rows(into, rows)
 
 
-@dataclass(frozen=True)
-class Undo:
-    def make(self, review: Review) -> None:
-        review.undo()
+def _undo() -> Edit:
+    return lambda review: review.undo()
 
 
-VERBS: Mapping[str, type[Rename | Merge | Split | Move | Undo]] = {
-    "rename": Rename,
-    "merge": Merge,
-    "split": Split,
-    "move": Move,
-    "undo": Undo,
+VERBS: Mapping[str, Callable[..., Edit]] = {
+    "rename": _rename,
+    "merge": _merge,
+    "split": _split,
+    "move": _move,
+    "undo": _undo,
 }
 
 
@@ -115,15 +93,15 @@ class Live:
         """Make one edit of the classes as the page shows them."""
         try:
             fields = json.loads(body)
-            kind, seen = VERBS[fields.pop("verb")], fields.pop("seen")
-            edit: Edit = TypeAdapter(kind).validate_json(json.dumps(fields), strict=True)
+            verb, seen = VERBS[fields.pop("verb")], fields.pop("seen")
+            edit: Edit = TypeAdapter(verb).validate_json(json.dumps(fields), strict=True)  # type: ignore[arg-type]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return Answer(b"an edit must be one of those that the page makes", status=HTTPStatus.BAD_REQUEST)
         try:
             review = self.review()
             if len(review.log) != seen:
                 return Answer(b"somebody has edited the classes since; load the page anew", status=REFUSED)
-            edit.make(review)
+            edit(review)
         except NewfoundError as error:
             return Answer(str(error).encode(), status=REFUSED)
         return Answer(b"", status=HTTPStatus.NO_CONTENT)
