@@ -25,7 +25,7 @@ format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 
 readme: $(VENV)/.installed
-	$(BIN)/python -m newfound.report.readme
+	$(BIN)/python -m tools.readme
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -8,7 +8,7 @@ import typer
 
 import newfound
 from newfound.cli.app import command
-from newfound.report.readme import generated
+from tools.readme import generated
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

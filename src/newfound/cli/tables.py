@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from newfound.core.errors import UsageError
-from newfound.report.readme import tables_section
+from newfound.report.paper_tables import tables_section
 from newfound.report.recorded import load_records
 
 

@@ -150,3 +150,8 @@ TABLES = (
         tuple(Line(name, name, "matched", "- - - -") for name in (*paper.TASK_AWARE, "rkd")),
     ),
 )
+
+
+def tables_section(records: Records) -> str:
+    """All of them as Markdown."""
+    return "\n\n".join(table.markdown(records) for table in TABLES)

@@ -11,10 +11,10 @@ from rich.console import Console
 import newfound.experiment  # noqa: F401 (registers the methods)
 from newfound.core.registry import method_entry, method_names
 from newfound.report.paper import TASK_AGNOSTIC, task_aware_acc
-from newfound.report.paper_tables import TABLES
+from newfound.report.paper_tables import tables_section
 from newfound.report.recorded import load_records, measured, status
-from newfound.report.speed import speed_section
 from newfound.report.tables import DEMO, demo_recipe, demo_table
+from tools.speed import speed_section
 
 SCHEDULES = ("published", "fast", "half", "five-minutes")
 """Of IIC on CIFAR10, whose times are shown."""
@@ -57,11 +57,6 @@ def demo_section(records: Sequence[dict[str, Any]]) -> str:
     Console(file=out, width=100).print(demo_table(found[name] for name in DEMO if name in found))
     lines = (line.rstrip() for line in out.getvalue().splitlines())
     return "\n".join(["```text", *(line for line in lines if line), "```"])
-
-
-def tables_section(records: Sequence[dict[str, Any]]) -> str:
-    """The paper's tables, ours beside the published values."""
-    return "\n\n".join(table.markdown(records) for table in TABLES)
 
 
 def training_section(records: Sequence[dict[str, Any]]) -> str:
