@@ -3,21 +3,12 @@
 Both are bounded only because those logits are cosines.
 """
 
-from collections.abc import Mapping
 from typing import Literal
 
 from torch import Tensor
 
-from newfound.core.config import Overrides
 from newfound.losses.consistency import view_mse
 from newfound.losses.divergence import mean_symmetric_cross_entropy, mean_symmetric_kl, view_symmetric_kl
-
-_IIC: Overrides = {"constraints.alpha": 0.05, "constraints.beta": 0.01}
-WITH_CONSTRAINTS: Mapping[str, Overrides] = {
-    "with-constraints": _IIC,
-    "with-cross-only": {**_IIC, "constraints.form": "cross"},
-}
-"""Variations of a method that has joint logits: IIC's weights for CIFAR10 and CIFAR100-50, on any data."""
 
 
 def inter_class(logits: Tensor, N: int, tau: float, form: Literal["full", "cross"] = "full") -> Tensor:

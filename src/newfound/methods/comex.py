@@ -46,7 +46,6 @@ from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.constraints import WITH_CONSTRAINTS
 from newfound.losses.swapped import swapped_cross_entropy
 from newfound.nn.heads import CosineHead, MultiHead
 from newfound.nn.joint import joint_logits
@@ -54,7 +53,7 @@ from newfound.nn.memory import Memory
 from newfound.pseudo.neighbours import neighbour_targets, sharpened
 from newfound.pseudo.sinkhorn import sinkhorn
 from newfound.pseudo.targets import joint_targets
-from newfound.stages.presets import DIGITS, IMAGENET, OWN
+from newfound.stages.presets import DIGITS, IMAGENET, OWN, WITH_CONSTRAINTS
 
 
 @register(

@@ -23,7 +23,6 @@ from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.constraints import WITH_CONSTRAINTS
 from newfound.losses.distillation import relation_distillation
 from newfound.losses.swapped import swapped_cross_entropy
 from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
@@ -31,7 +30,7 @@ from newfound.nn.heads import CosineHead, MultiHead
 from newfound.nn.joint import joint_logits
 from newfound.pseudo.unified import unified_targets
 from newfound.stages.handover import must_hold
-from newfound.stages.presets import DIGITS, OWN, UNO_SCHEDULES
+from newfound.stages.presets import DIGITS, OWN, UNO_SCHEDULES, WITH_CONSTRAINTS
 
 
 @register(

@@ -20,12 +20,11 @@ from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.constraints import WITH_CONSTRAINTS
 from newfound.losses.swapped import swapped_cross_entropy
 from newfound.nn.heads import CosineHead, MultiHead
 from newfound.nn.joint import joint_logits
 from newfound.pseudo.unified import unified_targets
-from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
+from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES, WITH_CONSTRAINTS
 
 _V1 = {
     "softmax_axis": "batch",

@@ -1,6 +1,8 @@
 """How a kind of data is trained, where methods agree: settings that they share, pretraining included."""
 
-from newfound.core.config import TrainConfig
+from collections.abc import Mapping
+
+from newfound.core.config import Overrides, TrainConfig
 from newfound.stages.known import KNOWN
 from newfound.stages.rotnet import ROTNET
 
@@ -105,3 +107,10 @@ Deviation: one process sees the whole batch of 512, so that Sinkhorn and the int
 unlabelled images and not each GPU's 128; and the sets are shuffled apart, where the published loader pairs
 images for good.
 """
+
+_IIC: Overrides = {"constraints.alpha": 0.05, "constraints.beta": 0.01}
+WITH_CONSTRAINTS: Mapping[str, Overrides] = {
+    "with-constraints": _IIC,
+    "with-cross-only": {**_IIC, "constraints.form": "cross"},
+}
+"""Variations of a method that has joint logits: IIC's weights for CIFAR10 and CIFAR100-50, on any data."""
