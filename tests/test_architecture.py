@@ -9,14 +9,14 @@ import newfound
 
 ROOT = Path(newfound.__file__).parent
 LAYERS = [
-    {"cli"},
-    {"report", "bench"},
-    {"review"},
-    {"experiment"},
-    {"methods", "engine", "estimate"},
-    {"stages"},
-    {"losses", "pseudo", "nn", "data", "metrics"},
-    {"core"},
+    ["cli"],
+    ["report", "bench"],
+    ["review"],
+    ["experiment"],
+    ["methods", "engine", "estimate"],
+    ["stages"],
+    ["losses", "pseudo", "nn", "data", "metrics"],
+    ["core"],
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 FILES = sorted(path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] in RANK)
@@ -39,6 +39,11 @@ def imported(path: Path) -> set[str]:
 
 def test_every_package_has_a_layer() -> None:
     assert {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()} == set(RANK)
+
+
+def test_the_readme_shows_the_layers() -> None:
+    order = " > ".join(", ".join(layer) for layer in LAYERS)
+    assert f"\n    {order}\n" in (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
