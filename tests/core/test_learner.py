@@ -8,7 +8,7 @@ from newfound.core.errors import CheckpointError
 from newfound.core.records import Losses, Task, Views, total
 from newfound.methods.iic import IIC
 from newfound.nn.small import SmallEncoder
-from newfound.stages.supervised import Supervised
+from newfound.stages.pretrain import Supervised
 
 TASK = Task(3, 2)
 

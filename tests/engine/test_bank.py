@@ -11,7 +11,7 @@ from newfound.data.images import Dataset
 from newfound.engine import bank
 from newfound.engine.bank import TrainingBank, Viewer
 from newfound.nn.small import SmallEncoder
-from newfound.stages.supervised import Supervised
+from newfound.stages.pretrain import Supervised
 from tests.tiny import CPU
 
 

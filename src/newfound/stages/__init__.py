@@ -3,8 +3,8 @@
 from newfound.stages import matched
 from newfound.stages.centres import Centres
 from newfound.stages.known import Known
+from newfound.stages.pretrain import Supervised
 from newfound.stages.rotnet import RotNet
 from newfound.stages.similarity import Similarity
-from newfound.stages.supervised import Supervised
 
 __all__ = ["Centres", "Known", "RotNet", "Similarity", "Supervised", "matched"]

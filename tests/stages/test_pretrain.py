@@ -5,7 +5,7 @@ import torch
 from newfound.core.records import Batch, Clock, Task, Views
 from newfound.core.registry import stage_class
 from newfound.nn.small import SmallEncoder
-from newfound.stages.supervised import Supervised
+from newfound.stages.pretrain import Supervised
 
 CLOCK = Clock(torch.zeros(()), 1)
 
