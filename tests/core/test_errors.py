@@ -1,9 +1,9 @@
-"""What counts as memory that ran out."""
+"""What counts as memory that ran out, and what of an error is told."""
 
 import pytest
 import torch
 
-from newfound.core.errors import ran_out_of_memory
+from newfound.core.errors import ran_out_of_memory, reason_of
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,15 @@ def test_memory_ran_out(error: BaseException) -> None:
 @pytest.mark.parametrize("said", ["an illegal memory access", "shared memory object", "memory format option"])
 def test_other_errors_may_speak_of_memory(said: str) -> None:
     assert not ran_out_of_memory(RuntimeError(said))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("k is too large\nat pairs.cpp:9", "k is too large"),
+        ("it failed:\n\n  why\n", "it failed: why"),
+        ("", "ValueError"),
+    ],
+)
+def test_one_line_of_an_error_is_told(said: str, told: str) -> None:
+    assert reason_of(ValueError(said)) == told

@@ -39,6 +39,12 @@ def in_words(error: Exception) -> str:
     return f"no {error}" if isinstance(error, KeyError) else str(error)
 
 
+def reason_of(error: BaseException) -> str:
+    """The first line of what an error says, and its last where the first one only announces it."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{lines[0]} {lines[-1].strip()}" if lines[0].endswith(":") else lines[0]
+
+
 def unknown(kind: str, name: str, known: Iterable[str], remedy: str) -> UsageError:
     """The error for a name that is not in a list, naming the nearest one that is."""
     near = get_close_matches(str(name), list(known), n=1, cutoff=0.6)

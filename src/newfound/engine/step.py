@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from newfound.core.config import TrainConfig
-from newfound.core.errors import ran_out_of_memory
+from newfound.core.errors import ran_out_of_memory, reason_of
 from newfound.core.learner import Learner
 from newfound.core.records import Batch, Clock, Losses, Outputs, total
 from newfound.data.loader import Draw, Loader
@@ -102,7 +102,7 @@ class Step:
 
     def _fall_back(self, error: Exception) -> None:
         """No gradient was applied yet; a forward may have been compiled and run."""
-        reason = _reason(error)
+        reason = reason_of(error)
         self.say(f"{self.loader.stage}: the step cannot be compiled here ({reason}), so it runs eagerly")
         self.mode = "eager"
         self._prepare, self._losses = self.loader.batch, self._forward
@@ -127,7 +127,7 @@ class Step:
 
     def _do_without_graph(self, error: BaseException) -> None:
         """Nothing was updated: a capture records the step and does not run it."""
-        reason = _reason(error)
+        reason = reason_of(error)
         self.say(f"{self.loader.stage}: the step cannot be captured here ({reason}), so it runs compiled")
         self.mode = "compiled"
         self.optimiser.zero_grad(set_to_none=True)
@@ -198,12 +198,6 @@ def _without_hints() -> Iterator[None]:
         for beginning in HINTS:
             warnings.filterwarnings("ignore", beginning, UserWarning)
         yield
-
-
-def _reason(error: BaseException) -> str:
-    """The first line of what an error says, and its last where the first one only announces it."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"{lines[0]} {lines[-1].strip()}" if lines[0].endswith(":") else lines[0]
 
 
 def _compile_errors() -> tuple[type[Exception], ...]:

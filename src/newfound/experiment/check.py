@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 
 from newfound.core.config import Recipe
-from newfound.core.errors import UsageError
-from newfound.core.learner import Learner, Method
-from newfound.core.records import Clock
+from newfound.core.errors import UsageError, ran_out_of_memory, reason_of
+from newfound.core.learner import Learner
+from newfound.core.records import Clock, Losses, Outputs, Task
 from newfound.data.images import Split
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
 from newfound.experiment.model import build_method, build_stage, load_pretrained, starting_weights
@@ -16,14 +16,14 @@ from newfound.experiment.plugin import extra_loss, has_joint_logits
 from newfound.experiment.run import stage_loader
 
 CPU = torch.device("cpu")
-FEW = 8
-"""Images in a batch that is only looked at."""
+FEW = 2
+"""Images of each kind in a batch that is only tried: more than one, for statistics over a batch."""
 _TERMS = {"alpha": "inter", "beta": "intra"}
 """What the plug-in weighs, and the names under which IIC has the same."""
 
 
 def check_run(recipe: Recipe, split: Split) -> None:
-    """Build every part of a run and throw it away: what does not fit raises here."""
+    """Build every part of a run, try it on a few images and throw it away: what does not fit raises here."""
     device = resolve_device(recipe.run.device)
     precision = resolve_precision(recipe.run.precision, device)
     resolve_mode(recipe.run.mode, device, precision, steps=0)
@@ -33,10 +33,16 @@ def check_run(recipe: Recipe, split: Split) -> None:
     if recipe.run.pretrained:
         method.adopt(load_pretrained(Path(recipe.run.pretrained))[0])
     for stage in recipe.pretraining:
-        _check_stage(stage, build_stage(stage, recipe, split.task, split.look, CPU), recipe, split)
+        learner = build_stage(stage, recipe, split.task, split.look, CPU)
+        _check_stage(stage, learner, recipe, split)
+        if recipe.train[stage].epochs:
+            _tried(stage, learner, recipe, split)
     _check_stage("discover", method, recipe, split)
-    if extra_loss(recipe.constraints, split.task):
-        _check_constraints(method, recipe, split)
+    constrained = extra_loss(recipe.constraints, split.task) is not None
+    if recipe.train["discover"].epochs or constrained:
+        tried = _tried("discover", method, recipe, split)
+        if constrained:
+            _check_constraints(*tried, recipe, split.task)
 
 
 def check_start(recipe: Recipe) -> None:
@@ -48,17 +54,30 @@ def check_start(recipe: Recipe) -> None:
         )
 
 
-def _check_constraints(method: Method, recipe: Recipe, split: Split) -> None:
-    """Ask the method itself, with a batch of a few images."""
-    few = replace(recipe.train["discover"], batch_size=FEW, classes_per_batch=0)
-    loader = stage_loader("discover", method, replace(recipe, train={"discover": few}), split, CPU)
-    batch = loader.batch(next(loader.draws(0)))
-    clock = Clock(torch.zeros(()), few.epochs)
-    with torch.no_grad():
-        out = method(batch, clock)
-        own = method.loss(out, batch, clock)
+def _tried(stage: str, learner: Learner, recipe: Recipe, split: Split) -> tuple[Outputs, Losses]:
+    """What a learner makes of a few images; the random numbers that the caller will draw stay the same."""
+    train, kinds = recipe.train[stage], 2 if learner.uses == "both" else 1
+    size = min(kinds * max(FEW, learner.fewest), train.batch_size)
+    few = replace(train, batch_size=size, labelled_share="half", classes_per_batch=0)
+    loader = stage_loader(stage, learner, replace(recipe, train={stage: few}), split, CPU)
+    batch, clock = loader.batch(next(loader.draws(0))), Clock(torch.zeros(()), train.epochs)
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            out = learner.train()(batch, clock)
+            return out, learner.loss(out, batch, clock)
+    except (RuntimeError, ValueError, IndexError) as error:
+        if ran_out_of_memory(error):
+            raise
+        raise UsageError(
+            f"the settings of {recipe.method} must fit each other, its network and the images; got in "
+            f"{stage}: {reason_of(error)}; newfound methods {recipe.method} lists them"
+        ) from error
+
+
+def _check_constraints(out: Outputs, own: Losses, recipe: Recipe, task: Task) -> None:
+    """Ask what the method itself gives."""
     c = recipe.constraints
-    if not has_joint_logits(out, split.task):
+    if not has_joint_logits(out, task):
         raise UsageError(
             f"constraints.alpha and constraints.beta must be 0 for {recipe.method}, whose heads give no "
             f"joint logits of known and novel classes; got {c.alpha} and {c.beta}; leave them out"

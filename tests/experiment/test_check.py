@@ -1,0 +1,64 @@
+"""What cannot work is told before anything is trained."""
+
+import pytest
+import torch
+
+from newfound.core.errors import UsageError
+from newfound.core.registry import method_names
+from newfound.data.images import Dataset
+from newfound.experiment.check import check_run
+from newfound.experiment.model import build_stage
+from newfound.stages.known import Known
+from tests.tiny import CPU, tiny_recipe
+
+TOO_MANY = {"rs": {"top": 1000}, "dualrank": {"words": 8, "top": 9}}
+"""More of the largest features, or words, than there are."""
+
+
+@pytest.mark.parametrize("name", list(TOO_MANY))
+def test_settings_that_do_not_fit_the_network_are_refused(name: str, digits: Dataset) -> None:
+    told = f"settings of {name} must fit .* got in discover: selected index k out of range; newfound methods"
+    with pytest.raises(UsageError, match=told):
+        check_run(tiny_recipe(name, **TOO_MANY[name]), digits.split)
+
+
+def test_a_stage_that_is_not_trained_is_not_tried(digits: Dataset) -> None:
+    check_run(tiny_recipe("rs", top=1000, epochs=0), digits.split)
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Let the stage of the known classes raise this."""
+
+    def raising(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Known, "loss", raising)
+
+
+def test_stages_before_discovery_are_tried_too(digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail(monkeypatch, ValueError("too narrow\nhere"))
+    with pytest.raises(UsageError, match=r"settings of rs must .* got in known: too narrow; newfound"):
+        check_run(tiny_recipe("rs"), digits.split)
+
+
+def test_memory_that_ran_out_is_no_mistake_of_the_settings(
+    digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, RuntimeError("DefaultCPUAllocator: not enough memory"))
+    with pytest.raises(RuntimeError, match="not enough memory"):
+        check_run(tiny_recipe("rs"), digits.split)
+
+
+@pytest.mark.parametrize("name", method_names())
+@pytest.mark.parametrize("batch_size", [2, 64])
+def test_settings_that_work_are_not_refused(name: str, batch_size: int, digits: Dataset) -> None:
+    check_run(tiny_recipe(name, batch_size=batch_size), digits.split)
+
+
+def test_what_is_tried_draws_no_random_number_of_the_caller(digits: Dataset) -> None:
+    """NCL draws partners in its forward; the last to be initialised is the stage before it."""
+    recipe, split = tiny_recipe("ncl", hard_negatives=3), digits.split
+    check_run(recipe, split)
+    after = torch.rand(3)
+    build_stage("known", recipe, split.task, split.look, CPU)
+    assert torch.equal(after, torch.rand(3))
