@@ -1,13 +1,16 @@
 """A person's edits: what they change, what they refuse, and that all of it is on disk."""
 
 import json
+from contextlib import suppress
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from newfound.core.errors import RunError, UsageError
+from newfound.engine.claim import Claim
 from newfound.experiment import Folder, Source
 from newfound.experiment.assignments import Assignments
 from newfound.review import review as module
@@ -16,6 +19,7 @@ from newfound.review.review import Review
 
 KNOWN, NOVEL = ["ant", "bee"], ["novel-1", "novel-2", "novel-3"]
 CLUSTERS = np.array([0, 0, 1, 1, 1, 1, 2])
+OFTEN = 20
 
 
 def review(folder: Path) -> Review:
@@ -157,6 +161,40 @@ def test_two_who_edit_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="somebody has edited them since"):
         mine.merge("novel-1", "novel-2")
     assert sizes(review(tmp_path)) == {"zebra": 2, "novel-2": 4, "novel-3": 1}
+
+
+def rename_often(folder: Path, key: int) -> None:
+    """Give a class `OFTEN` names, each as soon as nobody else is at it."""
+    done = 0
+    while done < OFTEN:
+        mine = review(folder)
+        with suppress(UsageError):
+            mine.rename({mine.names[key]: f"{key}-{done}"})
+            done += 1
+
+
+def test_two_processes_lose_no_edit(tmp_path: Path) -> None:
+    others = [get_context("fork").Process(target=rename_often, args=(tmp_path, key)) for key in (2, 3)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join(timeout=60)
+        assert other.exitcode == 0
+    mine = review(tmp_path)
+    assert len(mine.log) == 2 * OFTEN
+    assert [mine.names[2], mine.names[3]] == [f"2-{OFTEN - 1}", f"3-{OFTEN - 1}"]
+
+
+def test_an_edit_is_made_by_whoever_has_the_folder_and_lets_go_of_it(tmp_path: Path) -> None:
+    mine, yours, trains = review(tmp_path), review(tmp_path), Claim(tmp_path)
+    with pytest.raises(UsageError, match="one process at a time"):
+        mine.rename({"novel-1": "zebra"})
+    trains.release()
+    mine.rename({"novel-1": "zebra"})
+    with pytest.raises(UsageError, match="somebody has edited them since") as refused:
+        yours.rename({"novel-1": "okapi"})
+    assert refused.tb  # which is looked at, and holds what it saw
+    Claim(tmp_path).release()
 
 
 def test_a_rename_of_nothing(tmp_path: Path) -> None:

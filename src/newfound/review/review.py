@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newfound.core.errors import RunError, UsageError, unknown
+from newfound.engine.claim import claimed
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.folder import Folder
 from newfound.experiment.reopen import pile_features
@@ -188,13 +189,20 @@ class Review:
             )
 
     def _add(self, edit: Edit) -> None:
-        if read_edits(self.folder.edits, self.digest) != self.log:
+        if not self._written([*self.log, edit]):
             raise UsageError(
                 f"the classes of {self.folder.path} must be as they were when they were opened; somebody has "
                 "edited them since; look at them again, then repeat the edit"
             )
-        write_edits(self.folder.edits, self.digest, [*self.log, edit])
         self.log.append(edit)
+
+    def _written(self, log: Sequence[Edit]) -> bool:
+        """Replace the log on disk, unless it is no longer the one that this continues."""
+        _claim = claimed(self.folder.path)  # until this returns: nobody may write in between
+        if read_edits(self.folder.edits, self.digest) != self.log:
+            return False
+        write_edits(self.folder.edits, self.digest, log)
+        return True
 
     def _id(self, name: str) -> int:
         ids = {composed(each): key for key, each in self.names.items()}
