@@ -15,7 +15,6 @@ from rich.table import Table
 import newfound
 from newfound.cli.output import output, show_left_out
 from newfound.cli.running import Job, results_of_all
-from newfound.cli.stopping import duration
 from newfound.cli.train import Data, DataDir, Labelled, Method, Size, StopAfter, Strict, Subset, Unlabelled
 from newfound.core.config import Recipe, parse_overrides
 from newfound.core.errors import RunError, UsageError
@@ -80,7 +79,6 @@ def calibrate(
 ) -> None:
     """Try settings on known classes held out as if they were novel, whose labels may be used to judge."""
     console, source = output(), Source(data, data_dir, subset, labelled, unlabelled, None, size, strict)
-    limit = None if stop_after is None else duration(stop_after)
     base, candidates = _asked(method, source.name, parse_overrides(settings or []), seeds)
     _check_replaceable(record, method, candidates)
     whole = source.before_hold_out()
@@ -93,7 +91,7 @@ def calibrate(
         job.folder.check(source, job.recipe, resume=True)
     for candidate in candidates:
         check_run(candidate.recipes[0], dataset.split)
-    results = results_of_all(console, source, dataset, jobs, limit)
+    results = results_of_all(console, source, dataset, jobs, stop_after)
     found = _record(base, source, dataset, candidates, results)
     console.print(_table(found))
     if record is not None:

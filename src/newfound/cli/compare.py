@@ -9,7 +9,6 @@ from rich.console import Console
 
 from newfound.cli.output import output
 from newfound.cli.running import Job, results_of_all
-from newfound.cli.stopping import duration
 from newfound.cli.train import DataDir, StopAfter, Subset
 from newfound.core.errors import RunError, UsageError
 from newfound.core.registry import method_names, recipe_for, with_defaults
@@ -36,7 +35,6 @@ def compare(
 ) -> None:
     """Run what is missing, sharing pretraining, and print one table; also as CSV, Markdown and LaTeX."""
     console, source = output(), Source(benchmark=data, data_dir=data_dir, subset=subset)
-    limit = None if stop_after is None else duration(stop_after)
     place = out / (data if subset is None else f"{data}-{subset}-of-each") / track
     jobs = [_job(place, name, seed, data, track) for name in _names(methods) for seed in range(seeds)]
     dataset = source.load()
@@ -44,7 +42,7 @@ def compare(
     for job in jobs:
         job.folder.check(source, job.recipe, resume=True)
         check_run(job.recipe, dataset.split)
-    results = results_of_all(console, source, dataset, jobs, limit)
+    results = results_of_all(console, source, dataset, jobs, stop_after)
     records = [result for result in results if result is not None]
     if records:
         _show(console, records, place, source, track)

@@ -8,7 +8,6 @@ import typer
 
 from newfound.cli.estimating import run_estimate
 from newfound.cli.output import output, show_left_out
-from newfound.cli.stopping import duration
 from newfound.cli.train import (
     Data,
     DataDir,
@@ -53,7 +52,6 @@ def estimate(
     stop_after: StopAfter = None,
 ) -> None:
     """Estimate how many novel classes there are: a curve, a number and its range."""
-    limit = None if stop_after is None else duration(stop_after)
     source = Source(data, data_dir, subset, labelled, unlabelled, None, size, strict)
     method, overrides = method_and_settings(method, settings)
     if algorithm is not None:
@@ -65,4 +63,4 @@ def estimate(
     if data is not None:
         console.print("the number of novel classes of a benchmark is known; the estimate does not look at it")
     where = out or Path("runs") / f"{source.name}-estimate"
-    run_estimate(console, question, dataset.split, where, where.parent / "pretrained", resume, limit)
+    run_estimate(console, question, dataset.split, where, where.parent / "pretrained", resume, stop_after)

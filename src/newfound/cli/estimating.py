@@ -43,11 +43,11 @@ def run_estimate(
     out: Path,
     cache: Path,
     resume: bool,
-    limit: float | None,
+    stop_at: float | None,
 ) -> dict[str, Any]:
     """Make an estimate, resumably, draw its curve, and print what it says."""
     progress = TrialProgress(console, advice=advice_for(question.recipe, split.look))
-    with progress, Stopping(limit, progress.say, RESUME) as stopping:
+    with progress, Stopping(stop_at, progress.say, RESUME) as stopping:
         try:
             found = estimate(
                 question,

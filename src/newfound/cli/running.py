@@ -29,14 +29,14 @@ class Job:
 
 
 def results_of_all(
-    console: Console, source: Source, dataset: Dataset, jobs: Sequence[Job], limit: float | None
+    console: Console, source: Source, dataset: Dataset, jobs: Sequence[Job], stop_at: float | None
 ) -> list[dict[str, Any] | None]:
     """The results of each job; None where its run failed, which is said."""
     for job in jobs:
         if not job.folder.results.exists():
             check_writable(job.folder.config)
     found: list[dict[str, Any] | None] = []
-    with EpochProgress(console) as progress, Stopping(limit, progress.say) as stopping:
+    with EpochProgress(console) as progress, Stopping(stop_at, progress.say) as stopping:
         for job in jobs:
             progress.label = f"{job.label}: "
             try:

@@ -14,24 +14,23 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 Handler = Callable[[int, FrameType | None], object] | int | None
 
 
-def duration(text: str) -> float:
-    """`90s`, `9m`, `1.5h` → seconds."""
+def time_after(text: str) -> float:
+    """When `90s`, `9m` or `1.5h` from now will have passed, by `time.monotonic`."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
     if not found:
         raise UsageError(f"--stop-after must be a time such as 90s, 9m or 1.5h; got {text!r}")
-    return float(found[1]) * _UNITS[found[2]]
+    return time.monotonic() + float(found[1]) * _UNITS[found[2]]
 
 
 class Stopping:
     """Says whether to stop at the end of this epoch; the second Ctrl-C within the block stops at once."""
 
-    def __init__(self, after: float | None, say: Callable[[str], None], go_on: str = REPEAT) -> None:
-        self.say, self.go_on, self.interrupted = say, go_on, False
-        self._end = None if after is None else time.monotonic() + after
+    def __init__(self, at: float | None, say: Callable[[str], None], go_on: str = REPEAT) -> None:
+        self.at, self.say, self.go_on, self.interrupted = at, say, go_on, False
         self._before: Handler = signal.SIG_DFL
 
     def __call__(self) -> bool:
-        return self.interrupted or (self._end is not None and time.monotonic() >= self._end)
+        return self.interrupted or (self.at is not None and time.monotonic() >= self.at)
 
     def __enter__(self) -> "Stopping":
         self._before = signal.signal(signal.SIGINT, self._on_interrupt)

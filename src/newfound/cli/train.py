@@ -1,6 +1,5 @@
 """The verbs that train: pretrain and discover."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from rich.console import Console
 from newfound.cli.estimating import run_estimate
 from newfound.cli.output import output, show_left_out
 from newfound.cli.progress import EpochProgress, advice_for
-from newfound.cli.stopping import RESUME, Stopping, duration
+from newfound.cli.stopping import RESUME, Stopping, time_after
 from newfound.core.config import Overrides, parse_overrides
 from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
@@ -50,8 +49,14 @@ Strict = Annotated[bool, typer.Option("--strict", help="Fail on the first file t
 Out = Annotated[Path | None, typer.Option(help="The run folder; by default runs/DATA-METHOD.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
 StopAfter = Annotated[
-    str | None, typer.Option(help="End at a checkpoint after this time, for example 9m, to go on later.")
+    float | None,
+    typer.Option(
+        parser=time_after,
+        metavar="TIME",
+        help="End at a checkpoint after this time, for example 9m, to go on later.",
+    ),
 ]
+"""When that is: one end for all that a call runs."""
 
 
 def pretrain(
@@ -138,12 +143,11 @@ def run_estimated_chain(
     source: Source,
     out: Path,
     resume: bool,
-    stop_after: str | None,
+    stop_at: float | None,
     *,
     only_pretrain: bool = False,
 ) -> None:
     """Estimate the number of novel classes first; the images are read once for both."""
-    start, limit = time.monotonic(), None if stop_after is None else duration(stop_after)
     question, (_, settings) = Question.of(source, method, overrides), split_settings(overrides)
     recipe = recipe_for(method, source.name, settings)
     if not resume:
@@ -154,12 +158,11 @@ def run_estimated_chain(
     check_start(recipe)
     check_run(replace(recipe, run=question.recipe.run), unnumbered(split))
     found = run_estimate(
-        output(), question, split, out / "estimate", out.parent / "pretrained", resume, limit
+        output(), question, split, out / "estimate", out.parent / "pretrained", resume, stop_at
     )
-    left = None if limit is None else f"{max(limit - (time.monotonic() - start), 0):.1f}s"
     source = replace(source, num_novel=found["num_novel"], estimated=found["settings"]["estimate.algorithm"])
     dataset = looking_for(found["num_novel"], dataset)
-    run_chain(method, settings, source, out, resume, left, dataset=dataset, only_pretrain=only_pretrain)
+    run_chain(method, settings, source, out, resume, stop_at, dataset=dataset, only_pretrain=only_pretrain)
 
 
 def _check_estimated(folder: Folder) -> None:
@@ -178,7 +181,7 @@ def run_chain(
     source: Source,
     out: Path,
     resume: bool,
-    stop_after: str | None,
+    stop_at: float | None,
     *,
     dataset: Dataset | None = None,
     only_pretrain: bool = False,
@@ -189,7 +192,6 @@ def run_chain(
     The images of `source` may be at hand as `dataset`.
     """
     console, folder, cache = output(), Folder(out), out.parent / "pretrained"
-    limit = None if stop_after is None else duration(stop_after)
     recipe = recipe_for(method, source.name, overrides)
     folder.check(source, recipe, resume)
     dataset = dataset or source.load()
@@ -201,7 +203,7 @@ def run_chain(
     folder.open(source, recipe, resume)
     check_writable(cache / "weights")
     progress = EpochProgress(console, advice=advice_for(recipe, dataset.split.look))
-    with progress, Stopping(limit, progress.say, go_on) as stopping:
+    with progress, Stopping(stop_at, progress.say, go_on) as stopping:
         run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
         try:
             if only_pretrain:

@@ -7,7 +7,6 @@ import typer
 
 from newfound.cli.output import output
 from newfound.cli.running import Job, results_of_all
-from newfound.cli.stopping import duration
 from newfound.cli.train import StopAfter
 from newfound.cli.use import DataDir, RunFolder
 from newfound.core.errors import RunError, UsageError
@@ -32,7 +31,6 @@ def trust(
     folder, console = Folder(run), output()
     folder.read()
     folder.read_results()
-    limit = None if stop_after is None else duration(stop_after)
     source = _source(folder, data_dir, held_out)
     whole = images_of(folder, data_dir, Checkpoint.load(folder.checkpoint))
     number = usual_held_out(whole.split.task.num_known) if source.held_out is None else source.held_out
@@ -43,7 +41,7 @@ def trust(
         recipe = replace(recipe, run=replace(recipe.run, pretrained=""))
     folder.trust.check(source, recipe, resume=True)
     check_run(recipe, dataset.split)
-    (results,) = results_of_all(console, source, dataset, [Job("trust", folder.trust, recipe)], limit)
+    (results,) = results_of_all(console, source, dataset, [Job("trust", folder.trust, recipe)], stop_after)
     if results is None:
         raise RunError("the run with hidden classes must finish; it did not; see above")
     console.print(str(Trust.of(folder)))
