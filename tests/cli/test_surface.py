@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -90,9 +91,20 @@ def test_methods_lists_all_with_a_line_each() -> None:
     assert len(method_names()) == 15
     for name in method_names():
         assert name in out
-    assert out.count("implemented") == 15
     assert "inter-class and intra-class constraints" in out
     assert "newfound methods NAME" in out
+
+
+def test_the_status_of_methods_is_told_where_recorded_runs_are() -> None:
+    """Nobody knows it elsewhere, and an empty folder is not the same as none."""
+    nowhere = works("methods")
+    assert "implemented" not in nowhere
+    assert "no status, for results is no folder of recorded runs; --results says where they are" in nowhere
+    Path("mine").mkdir()
+    assert works("methods", "--results", "mine").count("implemented") == 15
+    recorded = works("methods", "--results", Path(__file__).parents[2] / "results")
+    assert "reproduced on" in recorded
+    assert "no status" not in recorded
 
 
 def test_no_two_methods_are_described_alike() -> None:

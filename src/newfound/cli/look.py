@@ -32,11 +32,14 @@ def methods(
     if name is not None:
         output().print(_settings(name))
         return
-    table = Table("name", "what it is", "status", title="newfound methods NAME lists the settings")
+    told = ("name", "what it is", "status") if results.is_dir() else ("name", "what it is")
+    table = Table(*told, title="newfound methods NAME lists the settings")
     records = load_records(results)
     for known in method_names():
-        table.add_row(known, method_entry(known).description, status(records, known))
+        table.add_row(*(known, method_entry(known).description, status(records, known))[: len(told)])
     output().print(table)
+    if "status" not in told:
+        print(f"no status, for {results} is no folder of recorded runs; --results says where they are")
 
 
 def _settings(name: str) -> Table:
