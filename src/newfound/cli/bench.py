@@ -8,8 +8,8 @@ import typer
 from newfound.bench.record import bench_records
 from newfound.bench.setup import MODES, ON_REQUEST, PARTS, checked_setup
 from newfound.bench.tables import bench_tables
+from newfound.cli.options import Method, method_and_settings
 from newfound.cli.output import output
-from newfound.cli.train import method_and_settings
 from newfound.core.errors import UsageError
 from newfound.engine.files import check_writable, write_json
 from newfound.experiment.question import USUAL
@@ -19,7 +19,7 @@ PART = ".part"
 
 
 def bench(
-    method: Annotated[str, typer.Argument(help="A method; `newfound methods` lists them.")] = USUAL,
+    method: Method = USUAL,
     settings: Annotated[
         list[str] | None, typer.Argument(help="Settings as key=value, for example batch_size=256 device=cpu.")
     ] = None,

@@ -13,9 +13,9 @@ from rich import box
 from rich.table import Table
 
 import newfound
+from newfound.cli.options import Data, DataDir, Labelled, Method, Size, StopAfter, Strict, Subset, Unlabelled
 from newfound.cli.output import output, show_left_out
 from newfound.cli.running import Job, results_of_all
-from newfound.cli.train import Data, DataDir, Labelled, Method, Size, StopAfter, Strict, Subset, Unlabelled
 from newfound.core.config import Recipe, parse_overrides
 from newfound.core.errors import RunError, UsageError
 from newfound.core.registry import recipe_for

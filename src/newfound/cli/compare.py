@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from newfound.cli.options import DataDir, StopAfter, Subset
 from newfound.cli.output import output
 from newfound.cli.running import Job, results_of_all
-from newfound.cli.train import DataDir, StopAfter, Subset
 from newfound.core.errors import RunError, UsageError
 from newfound.core.registry import method_names, recipe_for, with_defaults
 from newfound.engine.files import write_text

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from newfound.cli.estimating import run_estimate
-from newfound.cli.output import output, show_left_out
-from newfound.cli.train import (
+from newfound.cli.options import (
     Data,
     DataDir,
     Labelled,
@@ -21,6 +20,7 @@ from newfound.cli.train import (
     Unlabelled,
     method_and_settings,
 )
+from newfound.cli.output import output, show_left_out
 from newfound.estimate.config import PREFIX, EstimateConfig
 from newfound.experiment import Source
 from newfound.experiment.question import USUAL, Question, load_unnumbered

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from newfound.cli.use import DataDir, RunFolder
+from newfound.cli.options import MovedDataDir, RunFolder
 from newfound.experiment.reopen import pile_of
 from newfound.report.live import Live
 from newfound.report.serving import Server
@@ -17,7 +17,7 @@ def review(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Where to serve; 0 takes one that is free.")
     ] = 0,
-    data_dir: DataDir = None,
+    data_dir: MovedDataDir = None,
 ) -> None:
     """Name, merge, split and sort classes on a page in your browser, with every image to look at."""
     folder = Review.open(run).folder

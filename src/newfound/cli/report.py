@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from newfound.cli.use import DataDir, RunFolder
+from newfound.cli.options import MovedDataDir, RunFolder
 from newfound.experiment.reopen import pile_of
 from newfound.report.page import check_page, write_page
 from newfound.review.review import Review
@@ -15,7 +15,7 @@ def report(
     run: RunFolder,
     *,
     out: Annotated[Path | None, typer.Option(help="The HTML file; by default RUN/report.html.")] = None,
-    data_dir: DataDir = None,
+    data_dir: MovedDataDir = None,
 ) -> None:
     """Make a page to open in a browser: each new class with its surest and least sure images, and a map."""
     review = Review.open(run)

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from newfound.cli.options import DataDir, Method, StopAfter
 from newfound.cli.stopping import REPEAT
-from newfound.cli.train import DataDir, StopAfter, run_chain
+from newfound.cli.train import run_chain
 from newfound.core.errors import UsageError, unknown
 from newfound.core.registry import changes_nothing, method_entry, method_names
 from newfound.engine.files import check_writable, write_json
@@ -20,7 +21,7 @@ ESTIMATED = "estimated"
 
 def reproduce(
     benchmark: Annotated[str, typer.Argument(help="A named benchmark; `newfound data` lists them.")],
-    method: Annotated[str, typer.Argument(help="A method; `newfound methods` lists them.")],
+    method: Method,
     *,
     recipe: Annotated[str | None, typer.Option(help="A named variation, for example inter-only.")] = None,
     seeds: Annotated[str, typer.Option(help="Seeds with commas between.")] = "0",

@@ -7,8 +7,8 @@ import typer
 from rich import box
 from rich.table import Column, Table
 
+from newfound.cli.options import RunFolder
 from newfound.cli.output import output
-from newfound.cli.use import RunFolder
 from newfound.core.errors import UsageError
 from newfound.review.edits import Edit, Merge, Move, Rename, Split
 from newfound.review.export import Format, write_export

@@ -8,10 +8,26 @@ import typer
 from rich.console import Console
 
 from newfound.cli.estimating import run_estimate
+from newfound.cli.options import (
+    Data,
+    DataDir,
+    Labelled,
+    Method,
+    NumNovel,
+    Out,
+    Resume,
+    Settings,
+    Size,
+    StopAfter,
+    Strict,
+    Subset,
+    Unlabelled,
+    method_and_settings,
+)
 from newfound.cli.output import output, show_left_out
 from newfound.cli.progress import EpochProgress, advice_for
-from newfound.cli.stopping import RESUME, Stopping, time_after
-from newfound.core.config import Overrides, parse_overrides
+from newfound.cli.stopping import RESUME, Stopping
+from newfound.core.config import Overrides
 from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset
@@ -28,35 +44,6 @@ from newfound.review.review import Review
 
 AUTO = "auto"
 """What --num-novel is where it is to be estimated."""
-Method = Annotated[str, typer.Argument(help="A method; `newfound methods` lists them.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Argument(help="Settings as key=value, for example epochs=50 pretrain.epochs=20 alpha=0.1."),
-]
-Data = Annotated[str | None, typer.Option("--data", help="A named benchmark; `newfound data` lists them.")]
-DataDir = Annotated[str | None, typer.Option(help="Where the benchmark's official files are.")]
-Subset = Annotated[int | None, typer.Option(min=1, help="Keep this many images of each class.")]
-Labelled = Annotated[
-    str | None, typer.Option(help="Your labelled images: a folder for each class, or a CSV.")
-]
-Unlabelled = Annotated[str | None, typer.Option(help="Your unlabelled images: a folder, a CSV or a list.")]
-NumNovel = Annotated[
-    str | None,
-    typer.Option(help="How many new classes to find in your images; auto, the default, estimates it."),
-]
-Size = Annotated[int | None, typer.Option(help="Side in pixels that your images are resized to.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Fail on the first file that cannot be decoded.")]
-Out = Annotated[Path | None, typer.Option(help="The run folder; by default runs/DATA-METHOD.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
-StopAfter = Annotated[
-    float | None,
-    typer.Option(
-        parser=time_after,
-        metavar="TIME",
-        help="End at a checkpoint after this time, for example 9m, to go on later.",
-    ),
-]
-"""When that is: one end for all that a call runs."""
 
 
 def pretrain(
@@ -111,12 +98,6 @@ def discover(
     where = out or Path("runs") / f"{source.name}-{method}"
     chain = run_estimated_chain if _is_auto(num_novel, source) else run_chain
     chain(method, overrides, source, where, resume, stop_after)
-
-
-def method_and_settings(method: str, settings: list[str] | None) -> tuple[str, dict[str, str]]:
-    """The two where METHOD may be left out: a first word that is a setting is no method."""
-    words = settings or []
-    return (USUAL, parse_overrides([method, *words])) if "=" in method else (method, parse_overrides(words))
 
 
 def _given(num_novel: str | None) -> int | None:

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
+from newfound.cli.options import MovedDataDir, RunFolder, StopAfter
 from newfound.cli.output import output
 from newfound.cli.running import Job, results_of_all
-from newfound.cli.train import StopAfter
-from newfound.cli.use import DataDir, RunFolder
 from newfound.core.errors import RunError, UsageError
 from newfound.data.holdout import hold_out, usual_held_out
 from newfound.engine.checkpoint import Checkpoint
@@ -24,7 +23,7 @@ def trust(
     held_out: Annotated[
         int | None, typer.Option("--hold-out", help="How many known classes to hide; else two fifths.")
     ] = None,
-    data_dir: DataDir = None,
+    data_dir: MovedDataDir = None,
     stop_after: StopAfter = None,
 ) -> None:
     """Hide some known classes, look for them as the run looked for the new ones, and say how well it went."""

@@ -9,8 +9,8 @@ import typer
 from rich import box
 from rich.table import Column, Table
 
+from newfound.cli.options import Labelled, MovedDataDir, RunFolder, Strict, Unlabelled
 from newfound.cli.output import output, show_left_out
-from newfound.cli.train import Labelled, Unlabelled
 from newfound.core.errors import UsageError
 from newfound.engine.files import check_writable
 from newfound.experiment import Folder
@@ -23,11 +23,8 @@ from newfound.report.figures import figures as draw_figures
 from newfound.review.predict import predict as predict_images
 from newfound.review.review import Review
 
-RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.")]
-DataDir = Annotated[str | None, typer.Option(help="Where the benchmark's files are now, if they moved.")]
 
-
-def evaluate(run: RunFolder, data_dir: DataDir = None) -> None:
+def evaluate(run: RunFolder, data_dir: MovedDataDir = None) -> None:
     """Print every number of both protocols for a finished run."""
     evaluator, names, head = evaluator_of(Folder(run), data_dir)
     console = output()
@@ -42,7 +39,7 @@ def figures(
         tuple[Path, Path] | None, typer.Option(help="Two runs to draw side by side.", metavar="RUN_A RUN_B")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write; by default RUN/figures.")] = None,
-    data_dir: DataDir = None,
+    data_dir: MovedDataDir = None,
 ) -> None:
     """Draw the paper's figures, t-SNE of the joint logits and confusion matrices, and the run's curves."""
     if (run is None) == (compare is None):
@@ -122,7 +119,7 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="The CSV to write; by default RUN/predictions.csv.")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail on a file that cannot be decoded.")] = False,
+    strict: Strict = False,
 ) -> None:
     """Say which class, known or novel, each new image belongs to."""
     target = out or run / "predictions.csv"
