@@ -1,5 +1,6 @@
 """Finished runs that several tests look at, made once."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,3 +66,9 @@ def own_run(images: OwnImages, tmp_path_factory: pytest.TempPathFactory) -> Fini
     path = tmp_path_factory.mktemp("own") / "run"
     out = works("discover", "iic", *images.options, *TINY, "encoder=small", "--out", path)
     return Finished(path, out)
+
+
+@pytest.fixture
+def mine(own_run: Finished, tmp_path: Path) -> Path:
+    """A copy to be edited."""
+    return Path(shutil.copytree(own_run.path, tmp_path / "run"))

@@ -1,122 +1,12 @@
-"""Naming, merging, splitting and exporting from the command line."""
+"""The page that is served to edit classes on."""
 
-import csv
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
 from newfound.report.serving import Server
-from tests.cli.calls import TINY, contents, refused, works
-from tests.cli.conftest import Finished, OwnImages
-
-
-@pytest.fixture
-def mine(own_run: Finished, tmp_path: Path) -> Path:
-    """A copy to be edited."""
-    return Path(shutil.copytree(own_run.path, tmp_path / "run"))
-
-
-def listed(out: str) -> dict[str, int]:
-    """Class → images, of the table that each verb ends with."""
-    lines = re.findall(r"^ *\d+ +(\S.*?) {2,}(\d+)", out, re.MULTILINE)
-    return {name: int(number) for name, number in lines}
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def test_from_found_to_named_and_exported(mine: Path, images: OwnImages) -> None:
-    before = contents(mine)
-    sizes = listed(works("classes", mine))
-    assert sum(sizes.values()) == 20
-    largest = max(sizes, key=lambda name: sizes[name])
-    assert "zebra" in listed(works("rename", mine, f"{largest}=zebra"))
-    parts = listed(works("split", mine, "zebra"))
-    assert parts["zebra"] + parts["zebra-2"] == sizes[largest]
-    assert parts["zebra"] >= parts["zebra-2"] > 0
-    works("export", mine, "all.csv")
-    assert {row["class"] for row in rows(Path("all.csv"))} == {name for name, size in parts.items() if size}
-    works("export", mine, "sorted/", "--link", "symlink")
-    assert len(list(Path("sorted/zebra").iterdir())) == parts["zebra"]
-    # What the run wrote is as it was.
-    assert {path: data for path, data in contents(mine).items() if path.name != "edits.jsonl"} == before
-
-
-def test_the_page_and_predictions_follow(mine: Path, images: OwnImages) -> None:
-    works("predict", mine, images.pile, "--out", "before.csv")
-    works("merge", mine, "crabs", "novel-1")
-    works("rename", mine, "novel-2=striped <b>")
-    works("report", mine)
-    page = (mine / "report.html").read_text(encoding="utf-8")
-    assert "Shown after 2 edits by hand" in page
-    assert re.findall(r"<h3>.*</span>(.*)\n", page) == ["striped &lt;b&gt;", "crabs"]
-    assert "Known classes that images were put into" in page
-    works("predict", mine, images.pile)
-    pairs = list(zip(rows(Path("before.csv")), rows(mine / "predictions.csv"), strict=True))
-    assert {after["class"] for _, after in pairs} <= {"ants", "bees [wild]", "crabs", "striped <b>"}
-    for before, after in pairs:
-        if before["class"] in ("crabs", "novel-1"):
-            assert after["class"] == "crabs"
-            assert float(after["confidence"]) > float(before["confidence"])
-    assert any(before["class"] == "novel-1" for before, _ in pairs)
-
-
-def test_predictions_know_the_parts(mine: Path, images: OwnImages) -> None:
-    """What the pile was split into, the same images are sorted into as new ones."""
-    sizes = listed(works("classes", mine))
-    largest = max(sizes, key=lambda name: sizes[name])
-    works("split", mine, largest)
-    works("export", mine, "pile.csv")
-    works("predict", mine, images.pile, "--out", "new.csv")
-    part = {row["image"]: row["class"] for row in rows(Path("pile.csv"))}
-    new = {row["image"]: row["class"] for row in rows(Path("new.csv")) if row["class"].startswith(largest)}
-    agree = [part[image] == name for image, name in new.items() if part[image].startswith(largest)]
-    assert agree
-    assert all(agree)
-
-
-def test_a_run_that_is_resumed_keeps_its_edits(mine: Path, images: OwnImages) -> None:
-    works("rename", mine, "novel-1=zebra")
-    before = contents(mine)
-    works("discover", "iic", *images.options, *TINY, "encoder=small", "--out", mine, "--resume")
-    after = contents(mine)
-    for name in ("edits.jsonl", "assignments.csv"):
-        assert after[mine / name] == before[mine / name]
-    assert "zebra" in (mine / "report.html").read_text(encoding="utf-8")
-
-
-def test_assignments_that_somebody_has_changed(mine: Path) -> None:
-    lines = (mine / "assignments.csv").read_text().splitlines(keepends=True)
-    (mine / "assignments.csv").write_text("".join([lines[0], *lines[:0:-1]]))
-    refused(1, ("report", mine), "must list the images as the run wrote them", "another order")
-    (mine / "assignments.csv").write_text("".join(lines[:-3]))
-    for call in (("classes", mine), ("report", mine), ("export", mine, "it.csv")):
-        refused(1, call, "must be as the run wrote it")
-
-
-def test_undo(mine: Path) -> None:
-    before = works("classes", mine)
-    works("rename", mine, "novel-1=zebra")
-    works("merge", mine, "zebra", "novel-2")
-    assert works("undo", mine).startswith("undone: the merge of novel-2 into zebra\n")
-    assert works("undo", mine).startswith(f"undone: the name zebra\n{before}")
-    refused(2, ("undo", mine), "there must be an edit to undo")
-
-
-def test_what_is_refused(mine: Path, run: Finished, tmp_path: Path) -> None:
-    refused(2, ("classes", tmp_path / "nothing"), "a run must be in")
-    refused(2, ("rename", mine, "novel-1"), "a rename must be OLD=NEW")
-    refused(2, ("rename", mine, "novel-1=a", "novel-1=b"), "a class takes one name")
-    refused(2, ("rename", mine, "novel-9=a"), "unknown class 'novel-9'", "newfound classes")
-    refused(2, ("merge", mine, "novel-1", "ants"), "known class 'ants'")
-    refused(2, ("split", mine, "novel-1", "--into", "1"), "2 parts or more")
-    refused(2, ("export", mine, mine), "is there already")
-    refused(1, ("export", run.path, "digits", "--format", "folders"), "needs the pile as files", "csv")
-    assert not (mine / "edits.jsonl").exists()
+from tests.cli.calls import refused, works
 
 
 def test_the_page_is_served_until_ctrl_c(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,6 +15,8 @@ def test_the_page_is_served_until_ctrl_c(mine: Path, monkeypatch: pytest.MonkeyP
         assert server.live.get("image/0").kind == "image/png"
         edit = b'{"verb": "rename", "names": {"novel-1": "wasps"}, "seen": 0}'
         assert server.live.post(edit).status == 204
+        works("rename", mine, "novel-2=ladybirds")
+        assert "ladybirds" in server.live.get("").content.decode()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Server, "serve_forever", looked_at)
@@ -134,13 +26,3 @@ def test_the_page_is_served_until_ctrl_c(mine: Path, monkeypatch: pytest.MonkeyP
     assert "wasps" in works("classes", mine)
     refused(2, ("review", mine, "--port", "70000"), "--port")
     refused(2, ("review", "nowhere"), "nowhere", "check the path")
-
-
-def test_a_run_on_a_benchmark_can_be_exported_too(run: Finished) -> None:
-    works("export", run.path, "digits.csv")
-    assert len(rows(Path("digits.csv"))) == 60
-
-
-def test_a_run_that_has_not_ended(mine: Path) -> None:
-    (mine / "results.json").unlink()
-    refused(2, ("classes", mine), "must hold a finished run")
