@@ -148,7 +148,7 @@ IMAGENET = {
         ("uno-v1", "cifar10", V1),
         ("uno-v1", "cifar100-20", V1),
         ("uno-v1", "cifar100-50", V1),
-        *(("uno-v1", f"imagenet-30-{x}", V1 | IMAGENET | {"lr": 0.02, "heads": 3}) for x in "abc"),
+        *(("uno-v1", f"imagenet-30-{x}", V1 | IMAGENET | {"lr": 0.01, "heads": 3}) for x in "abc"),
         ("uno-v2", "cifar10", V2 | {"overcluster": 10}),
         ("uno-v2", "cifar100-20", V2 | {"overcluster": 5}),
         ("uno-v2", "cifar100-50", V2 | {"overcluster": 3}),

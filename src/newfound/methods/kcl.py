@@ -4,14 +4,17 @@
     MCL:  L = mean_ij  - s_ij log <p_i, p_j> - (1 - s_ij) log(1 - <p_i, p_j>)
 
 s_ij = 1 iff a network that was trained on pairs of known classes says that i and j are of one class. It is
-not trained any more, but its BatchNorm goes by the batch at hand, and so follows the new classes.
+not trained any more, but the BatchNorm of its last block and pair head goes by the batch at hand, and so
+follows the new classes.
 
 Shapes: M unlabelled samples, D features, C = C_l + C_u classes.
 
 Deviation: no code for these benchmarks was published: the pretraining is RS's, as in the tables of later
 papers, and a last block is trained for as long as RS does, with the optimiser of the published examples; the
-similarity network sits on the frozen blocks of the known classes' classifier, see its stage. Training sees
-unlabelled images alone, so task-agnostic scores are log-probabilities of that classifier beside those of g.
+similarity network sits on the frozen blocks of the known classes' classifier, see its stage, whose BatchNorm
+does not move; batches are of 100 images everywhere, where the example for CIFAR100, with labels, has 1000.
+Training sees unlabelled images alone, so task-agnostic scores are log-probabilities of that classifier beside
+those of g.
 """
 
 from collections.abc import Mapping

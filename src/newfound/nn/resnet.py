@@ -77,7 +77,10 @@ Block = type[BasicBlock] | type[Bottleneck]
 
 
 class ResNet(Encoder):
-    """A ResNet without its classifier; its last block is `layer4`."""
+    """A ResNet without its classifier; its last block is `layer4`.
+
+    Deviation: convolutions start as UNO's do in every method; RS, NCL and DTC leave them as torch makes them.
+    """
 
     def __init__(
         self, block: Block, depths: tuple[int, int, int, int], stem: Stem, shortcut: Shortcut = projection
