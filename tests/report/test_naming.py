@@ -32,6 +32,7 @@ def after(typed: dict[str, str], folder: Path) -> dict[str, list[int]]:
     clusters = np.array([0, 1, 2, 3])
     no = np.zeros(4, dtype=bool)
     given = Assignments(list("abcd"), clusters, np.ones(4), no, no, ["ant"] * 4)
+    folder.mkdir(exist_ok=True)
     review = Review(Folder(folder), ["ant", "bee's"], ["n1", "n2", "n3", "n4"], given, Source())
     for program, verb, run, *words in commands(typed):
         assert (program, run) == ("newfound", "runs/my run")
