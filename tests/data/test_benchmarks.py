@@ -57,6 +57,16 @@ def test_digits_against_scikit_learn_by_loops() -> None:
     assert (dataset.split.look.kind, dataset.split.look.size) == ("digits", 8)
 
 
+def test_a_name_alone_is_enough_where_no_files_are_needed() -> None:
+    assert load_benchmark("digits").fingerprint() == load_benchmark("digits", None, None).fingerprint()
+
+
+def test_files_may_be_named_by_text(tmp_path: Path, fake_binary: Fake) -> None:
+    fake_binary(tmp_path, "cifar10", 3)
+    by_text, by_path = (load_benchmark("cifar10", where, 2) for where in (str(tmp_path), tmp_path))
+    assert by_text.fingerprint() == by_path.fingerprint()
+
+
 def test_cifar10_by_loops(tmp_path: Path, fake_binary: Fake) -> None:
     pixels, classes = fake_binary(tmp_path, "cifar10", 2)
     dataset = load_benchmark("cifar10", tmp_path, None)

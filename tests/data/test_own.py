@@ -50,6 +50,12 @@ def test_folders(labelled: Path, pile: Path) -> None:
     assert dataset.skipped == ()
 
 
+def test_places_may_be_named_by_text(labelled: Path, pile: Path) -> None:
+    by_text, by_path = load_own(str(labelled), str(pile), 2), load_own(labelled, pile, 2, None, strict=False)
+    assert by_text.fingerprint() == by_path.fingerprint()
+    assert (by_text.name, by_text.class_names) == (by_path.name, by_path.class_names)
+
+
 def test_a_flat_pile_with_hidden_and_other_files(labelled: Path, tmp_path: Path, paint: Paint) -> None:
     for name in ("1.png", "2.JPG", ".hidden.png", ".cache/3.png"):
         paint(tmp_path / "flat" / name)

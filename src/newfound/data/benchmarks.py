@@ -73,10 +73,10 @@ BENCHMARKS = {
 }
 
 
-def load_benchmark(name: str, data_dir: Path | None, subset: int | None) -> Dataset:
+def load_benchmark(name: str, data_dir: str | Path | None = None, subset: int | None = None) -> Dataset:
     """The benchmark called `name` from the files under `data_dir`, with `subset` images of each class."""
     check_subset(subset)
-    return load_declared(declaration(name), data_dir, subset)
+    return load_declared(declaration(name), Path(data_dir) if data_dir else None, subset)
 
 
 def benchmark_names() -> list[str]:

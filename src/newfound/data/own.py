@@ -28,11 +28,11 @@ __all__ = ["array_images", "from_arrays", "load_own", "load_pile"]
 
 
 def load_own(
-    labelled: Path,
-    unlabelled: Path,
+    labelled: str | Path,
+    unlabelled: str | Path,
     num_novel: int,
-    size: int | None,
-    strict: bool,
+    size: int | None = None,
+    strict: bool = False,
     subset: int | None = None,
 ) -> Dataset:
     """Class folders or a CSV, and a folder, CSV or list of unlabelled files → a data set without truth.
@@ -40,6 +40,7 @@ def load_own(
     A row of the labelled CSV without a label joins the pile, so one CSV may be given as both. `subset` keeps
     the first images of each known class, and as many for each novel class at even steps through the pile.
     """
+    labelled, unlabelled = Path(labelled), Path(unlabelled)
     num_novel = checked_num_novel(num_novel)
     check_subset(subset)
     known, pile, left_out = _files(labelled, unlabelled, strict)

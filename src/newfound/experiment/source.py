@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from newfound.core.errors import UsageError
@@ -68,9 +67,7 @@ class Source:
                     f"--data NAME must come without the options of own images; got {_options(foreign)} too; "
                     "a benchmark knows its own classes and sizes"
                 )
-            found = load_benchmark(
-                self.benchmark, Path(self.data_dir) if self.data_dir else None, self.subset
-            )
+            found = load_benchmark(self.benchmark, self.data_dir, self.subset)
             return found if self.num_novel is None else looking_for(self.num_novel, found)
         if not (self.labelled and self.unlabelled and self.num_novel is not None):
             raise UsageError(
@@ -79,9 +76,7 @@ class Source:
             )
         if self.data_dir is not None:
             raise UsageError("--data-dir must come with --data NAME; got own images; leave it out")
-        return load_own(
-            Path(self.labelled), Path(self.unlabelled), self.num_novel, self.size, self.strict, self.subset
-        )
+        return load_own(self.labelled, self.unlabelled, self.num_novel, self.size, self.strict, self.subset)
 
     def before_hold_out(self) -> Dataset:
         """The images that known classes are held out of; own images need no number of novel classes here."""
