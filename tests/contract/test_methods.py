@@ -73,9 +73,24 @@ def test_gradients_are_the_same_where_the_step_is_compiled(name: str, digits: Da
 @pytest.mark.parametrize("name", METHODS)
 def test_scores_cover_all_classes_for_every_head(name: str, digits: Dataset) -> None:
     method = build_method(tiny_recipe(name), digits.split.task, digits.split.look, CPU).eval()
-    scores = method.scores(torch.rand(7, 3, 8, 8))
-    assert scores.shape[1:] == (7, digits.split.task.num_classes)
+    images, task = torch.rand(7, 3, 8, 8), digits.split.task
+    scores = method.scores(images)
+    assert scores.shape[1:] == (7, task.num_classes)
     assert torch.isfinite(scores).all()
+    joint, novel = method.both_scores(images)
+    assert torch.equal(joint, scores)
+    assert novel.shape == (len(scores), 7, task.num_novel)
+    if name != "rs+":  # whose joint head is another
+        torch.testing.assert_close(novel.softmax(-1), scores[..., task.num_known :].softmax(-1))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_both_scores_encode_an_image_once(name: str, digits: Dataset) -> None:
+    method = build_method(tiny_recipe(name), digits.split.task, digits.split.look, CPU).eval()
+    seen: list[int] = []
+    method.encoder.last_block.register_forward_hook(lambda block, given, out: seen.append(len(out)))
+    method.both_scores(torch.rand(7, 3, 8, 8))
+    assert seen == [7]
 
 
 @pytest.mark.parametrize("name", METHODS)

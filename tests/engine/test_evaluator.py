@@ -9,7 +9,7 @@ from torch import Tensor
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.data.images import Look, ResidentImages, Truth
-from newfound.engine.bank import Viewer
+from newfound.engine.bank import Viewer, scores_of
 from newfound.engine.evaluator import Evaluator
 from newfound.nn.small import SmallEncoder
 
@@ -27,6 +27,7 @@ class Told(Method):
     def __init__(self, *tables: list[int]) -> None:
         super().__init__(SmallEncoder(), TASK, None)
         self.answers = torch.eye(TASK.num_classes)[torch.tensor(tables)]
+        self.looked_at = 0
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         raise NotImplementedError
@@ -35,6 +36,7 @@ class Told(Method):
         raise NotImplementedError
 
     def scores(self, images: Tensor) -> Tensor:
+        self.looked_at += len(images)
         return self.answers[:, (images[:, 0, 0, 0] * 255).round().long()]
 
 
@@ -43,13 +45,16 @@ def painted(classes: Tensor) -> ResidentImages:
     return ResidentImages(pixels, [f"image-{row}" for row in range(len(classes))])
 
 
-def report(*tables: list[int], best_head: int = 0) -> dict[str, Any]:
+def evaluator(*tables: list[int]) -> Evaluator:
     """4 unlabelled images of each novel class, 2 test images of every class."""
     method = Told(*tables)
     pile, test = torch.arange(12) % 3 + 2, torch.arange(10) % 5
     truth = Truth(pile, painted(test), test)
-    viewer = Viewer(method, LOOK, CPU, torch.float32)
-    return Evaluator(method, viewer, painted(pile), truth)(best_head)
+    return Evaluator(method, Viewer(method, LOOK, CPU, torch.float32), painted(pile), truth)
+
+
+def report(*tables: list[int], best_head: int = 0) -> dict[str, Any]:
+    return evaluator(*tables)(best_head)
 
 
 def agnostic(result: dict[str, Any], matching: str) -> tuple[float, float, float]:
@@ -104,3 +109,14 @@ def test_mean_over_heads_and_the_head_of_lowest_loss() -> None:
     assert result["task_aware"]["train"]["acc"]["mean"] == pytest.approx(2 / 3)
     assert result["task_aware"]["train"]["acc"]["best_head"] == pytest.approx(1 / 3)
     assert result["task_agnostic"]["legacy"]["novel"]["best_head"] == pytest.approx(1 / 3)
+
+
+def test_every_image_is_looked_at_once_and_those_at_hand_not_again() -> None:
+    told = evaluator(PERFECT)
+    result = told(0)
+    assert isinstance(told.method, Told)
+    assert told.method.looked_at == 12 + 10
+    _, pile = scores_of(told.method, told.viewer, told.unlabelled)
+    told.method.looked_at = 0
+    assert told(0, pile) == result
+    assert told.method.looked_at == 10

@@ -76,6 +76,15 @@ def test_keys_of_the_scores(results: dict[str, Any]) -> None:
         assert all(set(number) == NUMBER for number in matching.values())
 
 
+def test_every_image_is_encoded_once(digits: Dataset, tmp_path: Path) -> None:
+    run = tiny_run(tmp_path / "run", tiny_recipe("iic"), digits)
+    method, seen = run.discover(tmp_path / "cache"), []
+    method.encoder.register_forward_hook(lambda encoder, given, out: seen.append(len(out)))
+    finish(run, method)
+    assert digits.truth is not None
+    assert sum(seen) == len(digits.split.unlabelled) + len(digits.truth.test)
+
+
 def test_values_of_results(trained: tuple[Run, Method], results: dict[str, Any]) -> None:
     run, method = trained
     wanted = {"method": "iic", "recipe": "custom", "benchmark": "digits", "subset": 24, "seed": 0}

@@ -165,7 +165,7 @@ def test_scores_are_log_probabilities_of_both_parts() -> None:
     scores = method.scores(images)
     torch.testing.assert_close(scores.exp()[0, :, :2], method.known(images).softmax(-1))
     torch.testing.assert_close(scores[0, :, 2:].exp(), torch.tensor(assigned(method, images)))
-    assert torch.equal(method.novel_scores(images), scores[..., 2:])
+    assert torch.equal(method.both_scores(images)[1], scores[..., 2:])
 
 
 ALL = {

@@ -132,7 +132,7 @@ def test_scores_are_those_of_both_heads_side_by_side() -> None:
     method, images = joint().eval(), torch.rand(4, 3, 8, 8)
     z = method.encoder(images)
     assert torch.equal(method.scores(images), torch.cat([method.h(z), method.g(z)], -1)[None])
-    assert torch.equal(method.novel_scores(images), method.g(z)[None])
+    assert torch.equal(method.both_scores(images)[1], method.g(z)[None])
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_weights_without_a_similarity_network_are_refused() -> None:
 
 def test_scores_are_log_probabilities_of_both_parts() -> None:
     learner, images = method().eval(), torch.rand(4, 3, 8, 8)
-    scores, novel = learner.scores(images), learner.novel_scores(images)
+    scores, novel = learner.both_scores(images)
     torch.testing.assert_close(scores.exp()[0, :, :3], learner.known(images).softmax(-1))
     torch.testing.assert_close(scores.exp()[..., 3:], novel.softmax(-1))
     assert torch.equal(novel[0], learner.g(learner.encoder(images)))

@@ -69,9 +69,9 @@ def test_each_protocol_asks_the_head_that_the_paper_asks() -> None:
     for incremental in (False, True):
         method = rs(incremental=incremental).eval()
         z = method.encoder(images)
-        assert torch.equal(method.novel_scores(images), method.g(z)[None])
-        both = method.h(z) if incremental else torch.cat([method.h(z), method.g(z)], -1)
-        assert torch.equal(method.scores(images), both[None])
+        joint = method.h(z) if incremental else torch.cat([method.h(z), method.g(z)], -1)
+        assert torch.equal(method.scores(images), joint[None])
+        assert torch.equal(method.both_scores(images)[1], method.g(z)[None])
 
 
 RS_STAGES = {

@@ -106,7 +106,7 @@ def run_scores(run: Path, data_dir: str | None = None) -> RunScores:
         novel = scores[:, num_known:]
     else:
         evaluator, names, head = evaluator_of(folder, data_dir)
-        scores, novel = evaluator.test_scores()[head], evaluator.novel_test_scores()[head]
+        scores, novel = (each[head] for each in evaluator.test_scores())
         labels, num_known = evaluator.truth.test_labels, evaluator.method.task.num_known
     joint, apart, classes = (value.cpu().numpy() for value in (scores, novel, labels))
     return RunScores(title, joint, apart, classes, names, num_known, found)

@@ -124,6 +124,10 @@ class Method(Learner):
         The softmax of a row is how sure the head is.
         """
 
-    def novel_scores(self, images: Tensor) -> Tensor:
-        """(B, 3, H, W) → (K, B, C_u) what each head says of images known to be novel."""
-        return self.scores(images)[..., self.task.num_known :]
+    def both_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """`scores`, and (K, B, C_u) what each head says of the same images if they are known to be novel.
+
+        A method whose second are no part of the first gives both from one pass of the encoder.
+        """
+        joint = self.scores(images)
+        return joint, joint[..., self.task.num_known :]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from newfound.core.errors import RunError
-from newfound.core.learner import Learner
+from newfound.core.learner import Learner, Method
 from newfound.data.augment import evaluation_view
 from newfound.data.images import ImageSet, Look, Split
 
@@ -39,6 +39,13 @@ class Viewer:
                 "folder with a lower lr or with precision=float32"
             )
         return joined
+
+
+def scores_of(method: Method, viewer: Viewer, images: ImageSet) -> tuple[Tensor, Tensor]:
+    """What each head says of every image: (K, n, C) among all classes, (K, n, C_u) as if all were novel."""
+    both = viewer.over(images, lambda view: torch.cat(method.both_scores(view), dim=-1), axis=1)
+    num_classes = method.task.num_classes
+    return both[..., :num_classes], both[..., num_classes:]
 
 
 class TrainingBank:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from newfound.core.learner import Method
 from newfound.data.images import ImageSet, Truth
-from newfound.engine.bank import Viewer
+from newfound.engine.bank import Viewer, scores_of
 from newfound.metrics.protocols import task_agnostic, task_aware
 from newfound.metrics.report import summarise
 
@@ -17,22 +17,22 @@ class Evaluator:
     def __init__(self, method: Method, viewer: Viewer, unlabelled: ImageSet, truth: Truth) -> None:
         self.method, self.viewer, self.unlabelled, self.truth = method, viewer, unlabelled, truth
 
-    def test_scores(self) -> Tensor:
-        """(K, n, C) for the test images."""
-        return self.viewer.over(self.truth.test, self.method.scores, axis=1)
+    def test_scores(self) -> tuple[Tensor, Tensor]:
+        """Of the test images: (K, n, C), and (K, n, C_u) as if all were novel."""
+        return scores_of(self.method, self.viewer, self.truth.test)
 
-    def novel_test_scores(self) -> Tensor:
-        """(K, n, C_u) for the test images, as if all were novel."""
-        return self.viewer.over(self.truth.test, self.method.novel_scores, axis=1)
+    def __call__(self, best_head: int, pile: Tensor | None = None) -> dict[str, Any]:
+        """Both protocols: task-aware on the training and the test split, task-agnostic on the test split.
 
-    def __call__(self, best_head: int) -> dict[str, Any]:
-        """Both protocols: task-aware on the training and the test split, task-agnostic on the test split."""
+        The novel scores of the unlabelled images may be at hand as `pile`.
+        """
         task, labels = self.method.task, self.truth.test_labels
-        test = self.test_scores()
-        novel = self.method.novel_scores
+        if pile is None:
+            _, pile = scores_of(self.method, self.viewer, self.unlabelled)
+        joint, novel = self.test_scores()
         is_novel = labels >= task.num_known
         aware = {
-            "train": task_aware(self.viewer.over(self.unlabelled, novel, axis=1), self.truth.labels, task),
-            "test": task_aware(self.novel_test_scores()[:, is_novel], labels[is_novel], task),
+            "train": task_aware(pile, self.truth.labels, task),
+            "test": task_aware(novel[:, is_novel], labels[is_novel], task),
         }
-        return summarise(best_head, aware, task_agnostic(test, labels, task)).as_dict()
+        return summarise(best_head, aware, task_agnostic(joint, labels, task)).as_dict()

@@ -8,6 +8,7 @@ import numpy as np
 from newfound.core.config import Overrides, Recipe
 from newfound.core.learner import Method
 from newfound.core.registry import method_entry, recipe_for
+from newfound.engine.bank import scores_of
 from newfound.engine.files import write_json
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.folder import Folder
@@ -23,7 +24,8 @@ def finish(run: Run, method: Method) -> tuple[dict[str, Any], Pile]:
 
     Returns the results and the pile. A review is of the assignments it began with, so those are kept.
     """
-    pile = Pile.of(method, run.viewer(method), run.dataset, run.best_head)
+    scores = scores_of(method, run.viewer(method), run.split.unlabelled)
+    pile = Pile.of(method, run.dataset, scores, run.best_head)
     known, novel = pile.names[: pile.num_known], pile.names[pile.num_known :]
     if run.folder.edits.exists():
         assigned = Assignments.read(run.folder.assignments, novel)
@@ -38,7 +40,7 @@ def finish(run: Run, method: Method) -> tuple[dict[str, Any], Pile]:
     }
     evaluator = run.evaluator(method)
     if evaluator is not None:
-        results |= evaluator(run.best_head)
+        results |= evaluator(run.best_head, pile=scores[1])
     write_json(run.folder.results, results)
     run.log.close()
     return results, pile

@@ -12,7 +12,6 @@ from torch import Tensor
 from newfound.core.learner import Method
 from newfound.data.assemble import novel_names
 from newfound.data.images import Dataset, ImageSet
-from newfound.engine.bank import Viewer
 
 Floats = NDArray[np.float32]
 
@@ -33,18 +32,12 @@ class Pile:
     """Whether the joint logits tell known from novel."""
 
     @classmethod
-    def of(cls, method: Method, viewer: Viewer, data: Dataset, head: int) -> "Pile":
-        """Look at the unlabelled images of `data`."""
-        images = data.split.unlabelled.to(viewer.device)
+    def of(cls, method: Method, data: Dataset, scores: tuple[Tensor, Tensor], head: int) -> "Pile":
+        """The unlabelled images of `data`, of which `scores_of` gives `scores`."""
+        joint, novel = (_numpy(each[head]) for each in scores)
         known = data.class_names[: method.task.num_known]
         names = (*known, *novel_names(known, method.task.num_novel))
-
-        def both(view: Tensor) -> Tensor:
-            return torch.cat([method.scores(view), method.novel_scores(view)], dim=-1)
-
-        scores = viewer.over(images, both, axis=1)[head]
-        logits, novel = scores[:, : len(names)], scores[:, len(names) :]
-        return cls(images, _numpy(novel), _numpy(logits), names, len(known), method.joint)
+        return cls(data.split.unlabelled, novel, joint, names, len(known), method.joint)
 
     @cached_property
     def novel(self) -> Floats:

@@ -15,7 +15,7 @@ from newfound.core.learner import Method
 from newfound.core.records import Say, Task
 from newfound.data.images import Dataset, Look
 from newfound.data.own import load_pile
-from newfound.engine.bank import Viewer
+from newfound.engine.bank import Viewer, scores_of
 from newfound.engine.checkpoint import Checkpoint, load_strictly
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.evaluator import Evaluator
@@ -75,19 +75,18 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
     method, viewer, checkpoint = load_method(folder)
     data = images_of(folder, data_dir, checkpoint)
     split, head = data.split.to(viewer.device), best_head(checkpoint.state["lines"])
-    labelled, unlabelled = (
-        viewer.over(images, method.scores, axis=1)[head] for images in (split.labelled, split.unlabelled)
-    )
-    novel = viewer.over(split.unlabelled, method.novel_scores, axis=1)[head].argmax(-1)
-    classes = torch.cat([split.labels, novel + split.task.num_known])
+    labelled = viewer.over(split.labelled, method.scores, axis=1)[head]
+    unlabelled, novel = (each[head] for each in scores_of(method, viewer, split.unlabelled))
+    classes = torch.cat([split.labels, novel.argmax(-1) + split.task.num_known])
     return torch.cat([labelled, unlabelled]), classes, data.class_names, split.task.num_known
 
 
 def pile_of(folder: Folder, data_dir: str | None = None) -> Pile:
     """What a run says of the unlabelled images it was trained on."""
     method, viewer, checkpoint = load_method(folder)
-    data = images_of(folder, data_dir, checkpoint)
-    return Pile.of(method, viewer, data, best_head(checkpoint.state["lines"]))
+    data = images_of(folder, data_dir, checkpoint).to(viewer.device)
+    scores = scores_of(method, viewer, data.split.unlabelled)
+    return Pile.of(method, data, scores, best_head(checkpoint.state["lines"]))
 
 
 def images_of(folder: Folder, data_dir: str | None, checkpoint: Checkpoint) -> Dataset:

@@ -140,7 +140,7 @@ class DTC(Method):
 
     def _assignments(self, bank: Bank) -> Tensor:
         """q of every unlabelled image, (n, K)."""
-        return bank.unlabelled(lambda images: self.novel_scores(images)[0]).exp()
+        return bank.unlabelled(lambda images: self.clusters(self.encoder(images))).exp()
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         log_q = self.clusters(self.encode(batch.views))
@@ -161,11 +161,7 @@ class DTC(Method):
 
     def scores(self, images: Tensor) -> Tensor:
         known = self.known(images).float().log_softmax(-1)
-        return torch.cat([known[None], self.novel_scores(images)], -1)
-
-    def novel_scores(self, images: Tensor) -> Tensor:
-        log_q: Tensor = self.clusters(self.encoder(images))
-        return log_q[None]
+        return torch.cat([known, self.clusters(self.encoder(images))], -1)[None]
 
 
 def unbiased(past: Tensor) -> Tensor:

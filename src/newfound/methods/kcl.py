@@ -119,10 +119,9 @@ class PairClustering(Method):
         return {"kl_hinge": pairwise_kl_hinge(p, same, self.config.margin)}
 
     def scores(self, images: Tensor) -> Tensor:
-        novel = self.novel_scores(images)
-        known = self.known(images).float().log_softmax(-1)
-        return torch.cat([known[None], novel.float().log_softmax(-1)], -1)
+        return self.both_scores(images)[0]
 
-    def novel_scores(self, images: Tensor) -> Tensor:
-        novel: Tensor = self.g(self.encoder(images))
-        return novel[None]
+    def both_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        known, novel = self.known(images), self.g(self.encoder(images))
+        joint = torch.cat([part.float().log_softmax(-1) for part in (known, novel)], -1)
+        return joint[None], novel[None]

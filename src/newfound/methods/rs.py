@@ -100,10 +100,10 @@ class RS(Method):
         return super().adopt(weights)
 
     def scores(self, images: Tensor) -> Tensor:
-        z = self.encoder(images)
-        known: Tensor = self.h(z)
-        return (known if self.config.incremental else torch.cat([known, self.g(z)], -1))[None]
+        return self.both_scores(images)[0]
 
-    def novel_scores(self, images: Tensor) -> Tensor:
-        novel: Tensor = self.g(self.encoder(images))
-        return novel[None]
+    def both_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        z = self.encoder(images)
+        known, novel = self.h(z), self.g(z)
+        joint = known if self.config.incremental else torch.cat([known, novel], -1)
+        return joint[None], novel[None]
