@@ -1,9 +1,10 @@
 """What was benched, as Markdown: one piece of text for each part that a record under results/bench holds."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from newfound.engine.files import read_json
 
 Record = dict[str, Any]
 
@@ -16,7 +17,7 @@ def speed_section(results: Path) -> str:
 
 def _texts(path: Path) -> list[str]:
     """Of a record with a step and the straightforward one, these alone: its other parts are small samples."""
-    record = json.loads(path.read_text(encoding="utf-8"))
+    record = read_json(path, ("hardware",), "remove it and measure it anew")
     where = f"one run on {record['hardware']} (`results/{path.parent.name}/{path.name}`)"
     if {"step", "baseline"} <= record.keys():
         return [_step(record, where)]

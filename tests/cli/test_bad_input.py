@@ -316,9 +316,9 @@ def test_damaged_metrics(run: Finished, tmp_path: Path) -> None:
     copy = shutil.copytree(run.path, tmp_path / "copy")
     for strange in ('{"x": 1}\n', '{"stage": "disc', "[]\n"):
         (copy / "metrics.jsonl").write_text(strange)
-        refused(1, ("figures", copy, "--out", "out"), "metrics.jsonl must hold the lines", "another copy")
+        refused(1, ("figures", copy, "--out", "out"), "metrics.jsonl must be the JSON", "another copy")
     (copy / "metrics.jsonl").unlink()
-    refused(1, ("figures", copy, "--out", "out"), "metrics.jsonl must hold the lines", "No such file")
+    refused(1, ("figures", copy, "--out", "out"), "metrics.jsonl must be the JSON", "No such file")
 
 
 def test_an_estimate_without_its_run_and_a_run_instead_of_an_estimate(

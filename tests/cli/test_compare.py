@@ -21,6 +21,13 @@ def test_methods_side_by_side_reusing_what_is_there(tmp_path: Path) -> None:
     assert first["timing"]["discover"]["images"] > 0
     assert "images/s  ce" not in works(*CALL)
     _the_files_hold_every_run_of_the_folder(place)
+    _a_damaged_record_is_named(place)
+
+
+def _a_damaged_record_is_named(place: Path) -> None:
+    damaged = place / "uno-v2-seed10" / "results.json"
+    damaged.write_bytes(damaged.read_bytes()[:1000])
+    refused(1, CALL, str(damaged.relative_to(Path.cwd())), "must be the JSON", "remove it")
 
 
 def _the_files_hold_every_run_of_the_folder(place: Path) -> None:

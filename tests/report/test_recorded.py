@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from newfound.core.errors import RunError
 from newfound.core.registry import method_entry, recipe_for
 from newfound.report.recorded import Measured, load_records, measured, status
 
@@ -31,6 +32,13 @@ def test_mean_and_spread_over_the_seeds_of_one_recipe(tmp_path: Path) -> None:
     assert found.count == 3
     assert found.std == pytest.approx((((3**2) + 1 + 4**2) / 2) ** 0.5)
     assert str(found) == "93.0 ± 3.6 (n = 3)"
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    record(tmp_path, "iic", 0, 0.9)
+    (tmp_path / "cifar10" / "iic-seed1.json").write_text('{"method": "iic", "ben')
+    with pytest.raises(RunError, match=r"iic-seed1\.json must be the JSON"):
+        load_records(tmp_path)
 
 
 def test_a_single_run_is_marked(tmp_path: Path) -> None:

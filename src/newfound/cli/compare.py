@@ -1,6 +1,5 @@
 """Several methods on one benchmark, in one table."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,7 +82,7 @@ def _comparison(records: list[Record], source: Source, track: str) -> Comparison
 
 def _finished(place: Path, source: Source, track: str) -> list[Record]:
     """The results of every run in the folder that a comparison makes of these images, by method and seed."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in place.glob("*-seed*/results.json")]
+    found = [Folder(path.parent).read_results() for path in place.glob("*-seed*/results.json")]
     same = [record for record in found if _is_of(record, source, track)]
     return sorted(same, key=lambda record: (record["method"], record["seed"]))
 

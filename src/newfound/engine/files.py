@@ -1,14 +1,14 @@
-"""Writing that never leaves half a file: to a temporary name, flushed, then renamed."""
+"""Writing that never leaves half a file: to a temporary name, flushed, then renamed; and reading it back."""
 
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from newfound.core.errors import RunError
+from newfound.core.errors import RunError, in_words
 
 
 @contextmanager
@@ -70,3 +70,27 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Replace the file with `value` as readable JSON, atomically."""
     write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+@contextmanager
+def reading(path: Path, remedy: str) -> Iterator[None]:
+    """Turn what is wrong with a file that newfound wrote into one clear error."""
+    try:
+        yield
+    except PermissionError:
+        raise RunError(f"{path} must be readable; permission is denied; mend its permissions") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(
+            f"{path} must be the JSON that newfound wrote; got: {in_words(error)}; {remedy}"
+        ) from None
+
+
+def read_json(path: Path, needed: Iterable[str], remedy: str) -> dict[str, Any]:
+    """What `write_json` wrote, with these keys at least."""
+    with reading(path, remedy):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError("something else")
+        if missing := {*needed} - found.keys():
+            raise ValueError(f"no {min(missing)}, perhaps since another version wrote it")
+        return found

@@ -1,6 +1,5 @@
 """The estimate.json of a folder: what was asked, the trials so far, and in the end the number."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from hashlib import blake2b
@@ -8,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import newfound
-from newfound.core.errors import RunError, UsageError, in_words
 from newfound.core.registry import with_defaults
 from newfound.data.images import Split
-from newfound.engine.files import write_json
+from newfound.engine.files import read_json, reading, write_json
 from newfound.estimate.trial import Trial
+from newfound.experiment.asked import ANOTHER, changed, differences, occupied, occupied_by
 
 ASKED = ("method", "data", "settings", "images")
 
@@ -32,43 +31,30 @@ class EstimateRecord:
             self._check_free()
             return
         if not resume:
-            raise UsageError(
-                f"{self.path.parent} must be a new folder; it holds an estimate already; "
-                "continue that one with --resume, or choose another --out"
-            )
+            raise occupied_by(self.path.parent, "an estimate")
         found = self._read()
-        differing = _differences(found, self.asked)
-        if differing:
-            raise UsageError(
-                f"--resume must repeat the call that started {self.path.parent}; got other values for "
-                f"{', '.join(differing)}; leave them as they were, or choose another --out"
-            )
+        # One that an earlier version began lacks settings that are new since.
+        old, new = (
+            each | {"settings": with_defaults(self.asked["method"], each["settings"])}
+            for each in ({key: found[key] for key in ASKED}, self.asked)
+        )
+        # Where the images are does not matter.
+        if differing := [key for key in differences(old, new) if key not in ("labelled", "unlabelled")]:
+            raise changed(self.path.parent, "an estimate", differing)
         self.content = found
 
     def _check_free(self) -> None:
         """Refuse the folder of a run, and one with a network of which nobody knows what it was shown."""
         if (self.path.parent / "config.json").exists():
-            raise UsageError(
-                f"{self.path.parent} must be a new folder; it holds a run already; choose another --out"
-            )
+            raise occupied(self.path.parent, "a run already")
         if (self.path.parent / "probe").exists():
-            raise UsageError(
-                f"{self.path.parent} must be a new folder; it holds a probe without its estimate.json; "
-                "choose another --out"
-            )
+            raise occupied(self.path.parent, "a probe without its estimate.json")
 
     def _read(self) -> dict[str, Any]:
-        try:
-            found: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
-            if not {*ASKED, "curve", "seconds"} <= found.keys():
-                raise KeyError("curve")
+        found = read_json(self.path, (*ASKED, "curve", "seconds"), ANOTHER)
+        with reading(self.path, ANOTHER):
             [Trial(**point) for point in found["curve"]]
-            return found
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise RunError(
-                f"{self.path} must be the JSON that this version of newfound wrote; got: {in_words(error)}; "
-                "choose another folder"
-            ) from None
+        return found
 
     @property
     def finished(self) -> bool:
@@ -96,14 +82,3 @@ def _fingerprint(split: Split) -> str:
     labels = split.labels.cpu().numpy().tobytes()
     parts = (split.labelled.fingerprint(), split.unlabelled.fingerprint())
     return blake2b("/".join(parts).encode() + labels, digest_size=16).hexdigest()
-
-
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Settings and data by their own names, method and images by theirs; where these are does not matter."""
-    flat_old, flat_new = (
-        with_defaults(new["method"], each["settings"])
-        | {**each["data"], "method": each["method"], "images": each["images"]}
-        for each in (old, new)
-    )
-    asked = (flat_old | flat_new).keys() - {"labelled", "unlabelled"}
-    return sorted(key for key in asked if flat_old.get(key) != flat_new.get(key))

@@ -8,11 +8,18 @@ from typing import Any
 
 import newfound
 from newfound.core.config import Recipe
-from newfound.core.errors import RunError, UsageError, in_words
+from newfound.core.errors import RunError, UsageError
 from newfound.core.registry import recipe_for
 from newfound.engine.claim import claimed
-from newfound.engine.files import write_json
+from newfound.engine.files import read_json, reading, write_json
+from newfound.experiment.asked import ANOTHER, changed, differences, occupied, occupied_by
 from newfound.experiment.source import Source
+
+ASKED = ("method", "data", "settings")
+"""What config.json says of the call."""
+FOUND = ("method", "benchmark", "subset", "seed", "config", "timing", "warnings", "classes", "cluster_sizes")
+"""What is read of results.json."""
+RESUME = "with --resume where the command has it"
 
 
 @dataclass(frozen=True)
@@ -73,13 +80,10 @@ class Folder:
             self._check_free()
             return
         if not resume:
-            raise UsageError(
-                f"{self.path} must be a new folder; it holds a run already; "
-                "continue that one with --resume, or choose another --out"
-            )
+            raise occupied_by(self.path, "a run")
         # A run that an earlier version began lacks settings that are new since.
         began = self.read() | {"settings": self.recipe().flat()}
-        differing = _differences(began, _asked(source, recipe))
+        differing = differences(began, _asked(source, recipe))
         if "estimated" in differing:
             raise UsageError(
                 f"a run must go on as it was started; the number of novel classes of {self.path} was "
@@ -87,19 +91,13 @@ class Folder:
             )
         if differing:
             moved = "newfound relocate if images moved, " * (not {*differing} - {"labelled", "unlabelled"})
-            raise UsageError(
-                f"a run must go on as it was started; got other values for {', '.join(differing)} than "
-                f"{self.path} has; {moved}leave them as they were, or choose another --out"
-            )
+            raise changed(self.path, "a run", differing, moved)
 
     def _check_free(self) -> None:
         """Refuse a folder with files of a run that nobody can vouch for."""
         found = [path.name for path in (*self.files, self.edits) if path.exists()]
         if found:
-            raise UsageError(
-                f"{self.path} must be a new folder; it holds {', '.join(found)} of some other run; "
-                "choose another --out"
-            )
+            raise occupied(self.path, f"{', '.join(found)} of some other run")
 
     def open(self, source: Source, recipe: Recipe, resume: bool) -> None:
         """Create the folder for a new run, or check that it holds the one to be resumed."""
@@ -119,70 +117,40 @@ class Folder:
 
     def read(self) -> dict[str, Any]:
         """What the run was asked for."""
-        try:
-            config: dict[str, Any] = json.loads(self.config.read_text(encoding="utf-8"))
-            return {key: config[key] for key in ("method", "data", "settings")}
-        except (FileNotFoundError, NotADirectoryError):
+        if not self.config.exists():
             begun = (self.path / "estimate").exists()
             why = (
                 "only an estimate there; finish the run with --resume"
                 if begun
                 else "no config.json there; check the path"
             )
-            raise UsageError(f"a run must be in {self.path}; found {why}") from None
-        except PermissionError:
-            raise UsageError(
-                f"{self.config} must be readable; permission is denied; mend its permissions"
-            ) from None
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise self._strange(error) from None
+            raise UsageError(f"a run must be in {self.path}; found {why}")
+        config = read_json(self.config, ASKED, ANOTHER)
+        return {key: config[key] for key in ASKED}
 
     def read_results(self) -> dict[str, Any]:
         """What the run found."""
-        try:
-            found: dict[str, Any] = json.loads(self.results.read_text(encoding="utf-8"))
-            missing = {"method", "timing", "warnings", "classes", "cluster_sizes"} - found.keys()
-            if missing:
-                raise ValueError(f"no {min(missing)}, perhaps since an older version wrote it")
-            return found
-        except FileNotFoundError:
+        if not self.results.exists():
             raise UsageError(
                 f"{self.path} must hold a finished run; found no results.json there; repeat the call that "
-                "started it, with --resume where the command has it"
-            ) from None
-        except (OSError, ValueError, AttributeError) as error:
-            raise RunError(
-                f"{self.results} must be the JSON that newfound wrote; got: {error}; remove it and repeat "
-                "the call that made it, with --resume where the command has it"
-            ) from None
+                f"started it, {RESUME}"
+            )
+        return read_json(self.results, FOUND, f"remove it and repeat the call that made it, {RESUME}")
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, one for each epoch."""
-        try:
+        with reading(self.metrics, "take another copy of the run"):
             lines = [json.loads(line) for line in self.metrics.read_text(encoding="utf-8").splitlines()]
             if not all({"stage", "epoch", "losses", "scores"} <= line.keys() for line in lines):
                 raise ValueError("something else")
             return lines
-        except (OSError, ValueError, AttributeError) as error:
-            raise RunError(
-                f"{self.metrics} must hold the lines that newfound wrote; got: {error}; "
-                "take another copy of the run"
-            ) from None
 
     def read_estimate(self) -> dict[str, Any] | None:
         """The estimate of the number of novel classes, where the run began with one."""
-        try:
-            found: dict[str, Any] = json.loads(self.estimate.read_text(encoding="utf-8"))
-            if not {"settings", "low", "high"} <= found.keys():
-                raise ValueError("something else")
-            return found
-        except FileNotFoundError:
+        if not self.estimate.exists():
             return None
-        except (OSError, ValueError, AttributeError) as error:
-            raise RunError(
-                f"{self.estimate} must be the JSON that newfound wrote; got: {error}; move its folder away "
-                "and repeat the call that made it, with --resume"
-            ) from None
+        remedy = "move its folder away and repeat the call that made it, with --resume"
+        return read_json(self.estimate, ("settings", "low", "high"), remedy)
 
     def recipe(self) -> Recipe:
         """The run's settings, every one of them."""
@@ -191,16 +159,9 @@ class Folder:
 
     def source(self) -> Source:
         """The run's images."""
-        try:
-            return Source(**self.read()["data"])
-        except TypeError as error:
-            raise self._strange(error) from None
-
-    def _strange(self, error: Exception) -> RunError:
-        return RunError(
-            f"{self.config} must be the JSON that this version of newfound wrote; got: {in_words(error)}; "
-            "choose another folder"
-        )
+        data = self.read()["data"]
+        with reading(self.config, ANOTHER):
+            return Source(**data)
 
 
 def check_apart(path: Path, source: Source) -> None:
@@ -216,11 +177,3 @@ def check_apart(path: Path, source: Source) -> None:
 
 def _asked(source: Source, recipe: Recipe) -> dict[str, Any]:
     return {"method": recipe.method, "data": source.as_dict(), "settings": recipe.flat()}
-
-
-def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Settings by their own names, method and data by theirs."""
-    flat_old, flat_new = (
-        {**config["settings"], **config["data"], "method": config["method"]} for config in (old, new)
-    )
-    return sorted(key for key in flat_old | flat_new if flat_old.get(key) != flat_new.get(key))

@@ -1,6 +1,5 @@
 """A run whose images have moved."""
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from newfound.core.errors import UsageError
 from newfound.engine.checkpoint import Checkpoint
-from newfound.engine.files import write_json
+from newfound.engine.files import read_json, write_json
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.folder import Folder, check_apart
 from newfound.experiment.run import check_images
@@ -37,7 +36,7 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     if finished:
         replace(found, images=pile).write(folder.assignments, novel)
     for path in (*others, folder.config):
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, ("data",), "take another copy of the run")
         data = content["data"] | {"labelled": now.labelled, "unlabelled": now.unlabelled}
         write_json(path, content | {"data": data})
 

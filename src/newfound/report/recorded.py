@@ -1,6 +1,5 @@
 """The measured runs under results/: BENCHMARK/METHOD[-RECIPE]-seedK.json, in the format of results.json."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from newfound.core.registry import changes_nothing
+from newfound.engine.files import read_json
 from newfound.report.paper import task_aware_acc
 
 CLOSE = 1.0
@@ -30,7 +30,10 @@ class Measured:
 
 def load_records(folder: Path) -> list[dict[str, Any]]:
     """Every recorded run, sorted by its path."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*/*-seed*.json"))]
+    paths = sorted(folder.glob("*/*-seed*.json"))
+    return [
+        read_json(path, ("method", "recipe", "benchmark"), "remove it and record it anew") for path in paths
+    ]
 
 
 def measured(
