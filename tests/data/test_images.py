@@ -40,6 +40,7 @@ def test_resident_takes_rows() -> None:
 def test_resident_stays_on_the_host_when_the_device_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "_fits", lambda num_bytes, device: False)
     moved = _resident(5).to(torch.device("meta"))
+    assert isinstance(moved, ResidentImages)
     assert moved.pixels.device.type == "cpu"
     assert moved.take(torch.tensor([1, 2])).device.type == "meta"
 
@@ -104,6 +105,14 @@ def test_fingerprints_follow_the_content(tmp_path: Path) -> None:
     assert before == StreamedImages([str(moved)], (8, 8)).fingerprint()
     Image.new("RGB", (6, 6)).save(path)
     assert before != StreamedImages([str(path)], (8, 8)).fingerprint()
+
+
+def test_images_are_digested_once_wherever_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu, digests = torch.device("cpu"), iter(["first", "second", "third"])
+    monkeypatch.setattr(ResidentImages, "digest", lambda images: next(digests))
+    images = _resident(3)
+    assert images.fingerprint() == images.to(cpu).to(cpu).fingerprint() == "first"
+    assert _resident(3).fingerprint() == "second"
 
 
 def test_the_fingerprint_of_a_data_set_covers_labels_and_test() -> None:

@@ -43,5 +43,6 @@ def test_rows_of_images_that_are_fetched_stay_on_the_host(digits: Dataset) -> No
 
     whole = Fetched(digits.split.labelled, torch.arange(20))
     moved = SomeImages(whole, torch.tensor([7, 3])).to(torch.device("meta"))
+    assert isinstance(moved, SomeImages)
     assert moved.rows.device.type == "cpu"
     assert torch.equal(moved.fetch(torch.tensor([1])), whole.take(torch.tensor([3])))

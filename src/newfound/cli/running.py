@@ -63,7 +63,7 @@ def _results_of(
 ) -> dict[str, Any]:
     """The results of one run: those in its folder, or of a run that goes on there."""
     if folder.results.exists():
-        check_images(Checkpoint.load(folder.checkpoint), folder, dataset, dataset.fingerprint())
+        check_images(Checkpoint.load(folder.checkpoint), folder, dataset)
         return folder.read_results()
     folder.open(source, recipe, resume=True)
     run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)

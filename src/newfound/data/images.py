@@ -26,6 +26,7 @@ class ImageSet(ABC):
     names: Sequence[str]
     device: torch.device
     """Where images are taken."""
+    _fingerprint: str | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -45,13 +46,25 @@ class ImageSet(ABC):
     def fetch(self, index: Tensor) -> Tensor:
         """The same where the images are kept; host rows of a set that is not resident need no device."""
 
-    @abstractmethod
     def to(self, device: torch.device, move: bool = True) -> "ImageSet":
         """The same images, taken on `device`; kept there if they fit and may `move`."""
+        there = self.placed(device, move)
+        there._fingerprint = self._fingerprint
+        return there
+
+    def fingerprint(self) -> str:
+        """A digest that changes when the images do; made once, and taken along to another device."""
+        if self._fingerprint is None:
+            self._fingerprint = self.digest()
+        return self._fingerprint
 
     @abstractmethod
-    def fingerprint(self) -> str:
-        """A digest that changes when the images do."""
+    def placed(self, device: torch.device, move: bool) -> "ImageSet":
+        """What `to` gives, of which nothing was digested."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """What `fingerprint` gives, made anew."""
 
     @property
     @abstractmethod
@@ -77,7 +90,7 @@ class ResidentImages(ImageSet):
     def fetch(self, index: Tensor) -> Tensor:
         return self.pixels.index_select(0, index.to(self.pixels.device))
 
-    def to(self, device: torch.device, move: bool = True) -> "ResidentImages":
+    def placed(self, device: torch.device, move: bool) -> "ResidentImages":
         pixels = self.pixels.to(device) if move and _fits(self.pixels.nbytes, device) else self.pixels
         return ResidentImages(pixels, self.names, device)
 
@@ -86,7 +99,7 @@ class ResidentImages(ImageSet):
         # By type: "cuda" and "cuda:0" are one device under two names.
         return self.pixels.device.type == self.device.type
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         digest = blake2b(str(tuple(self.pixels.shape)).encode(), digest_size=16)
         digest.update(self.pixels.cpu().contiguous().view(-1).numpy().data)
         return digest.hexdigest()
@@ -108,14 +121,14 @@ class StreamedImages(ImageSet):
             )
         return pixels
 
-    def to(self, device: torch.device, move: bool = True) -> "StreamedImages":
+    def placed(self, device: torch.device, move: bool) -> "StreamedImages":
         return StreamedImages(self.names, self.size, device)
 
     @property
     def resident(self) -> bool:
         return False
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         digest = blake2b(str(self.size).encode(), digest_size=16)
         for path in map(Path, self.names):  # without its folder, which may move
             digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())

@@ -23,7 +23,7 @@ class SomeImages(ImageSet):
     def fetch(self, index: Tensor) -> Tensor:
         return self.images.fetch(self.rows[index.to(self.rows.device)])
 
-    def to(self, device: torch.device, move: bool = True) -> "SomeImages":
+    def placed(self, device: torch.device, move: bool) -> "SomeImages":
         images = self.images.to(device, move)
         return SomeImages(images, self.rows.to(device) if images.resident else self.rows.cpu())
 
@@ -31,7 +31,7 @@ class SomeImages(ImageSet):
     def resident(self) -> bool:
         return self.images.resident
 
-    def fingerprint(self) -> str:
+    def digest(self) -> str:
         rows = self.rows.cpu().numpy().tobytes()
         return blake2b(self.images.fingerprint().encode() + rows, digest_size=16).hexdigest()
 

@@ -31,7 +31,7 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
         found = Assignments.read(folder.assignments, novel)
         if list(found.images) != list(pile):  # as they are when an earlier call was cut off
             _check_names(before.relative(found.images), now.relative(pile))
-    check_images(saved, folder, images, images.fingerprint())
+    check_images(saved, folder, images)
     others = _others(folder)
     if finished:
         replace(found, images=pile).write(folder.assignments, novel)

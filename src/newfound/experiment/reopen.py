@@ -92,7 +92,7 @@ def pile_of(folder: Folder, data_dir: str | None = None) -> Pile:
 def images_of(folder: Folder, data_dir: str | None, checkpoint: Checkpoint) -> Dataset:
     """The images that a run was trained on, from where they are now; any others are refused."""
     data = _load(folder, data_dir)
-    check_images(checkpoint, folder, data, data.fingerprint())
+    check_images(checkpoint, folder, data)
     return data
 
 

@@ -55,14 +55,14 @@ def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, dev
     )
 
 
-def check_images(saved: Checkpoint, folder: Folder, dataset: Dataset, fingerprint: str) -> None:
+def check_images(saved: Checkpoint, folder: Folder, dataset: Dataset) -> None:
     """Refuse other images than those of the run that was saved, and other names of their classes."""
     if "images" not in saved.state:
         raise CheckpointError(
             f"{folder.checkpoint} must be the checkpoint of a run; got another file of newfound; "
             "choose another folder"
         )
-    if saved.state["images"] != fingerprint:
+    if saved.state["images"] != dataset.fingerprint():
         raise UsageError(
             f"the images must be those that the run began with; those of {folder.path} have changed; "
             "bring them back, or begin a new run"
@@ -96,6 +96,7 @@ class Run:
         )
         self.device = resolve_device(recipe.run.device)
         self.precision = resolve_precision(recipe.run.precision, self.device)
+        self.fingerprint = dataset.fingerprint()  # before it moves, so that what moves has it
         self.dataset = dataset.to(self.device)
         folder.path.mkdir(parents=True, exist_ok=True)
         self.claim = claimed(folder.path)
@@ -104,10 +105,9 @@ class Run:
         self.start = ""
         """The weights that the first stage started from, in one word."""
         self.saved: Checkpoint | None = None
-        self.fingerprint = dataset.fingerprint()
         if folder.checkpoint.exists():
             self.saved = Checkpoint.load(folder.checkpoint)
-            check_images(self.saved, folder, dataset, self.fingerprint)
+            check_images(self.saved, folder, dataset)
             self.account = Account.of(self.saved.state)
         self.log.restore(self.saved.state["lines"] if self.saved else [])
 
