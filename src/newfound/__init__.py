@@ -16,7 +16,7 @@ _HOMES = {
     "Review": "newfound.review.review",
     "export": "newfound.api",
     "estimate_num_novel": "newfound.experiment.estimation",
-    "from_arrays": "newfound.data.own",
+    "from_arrays": "newfound.data.arrays",
     "load_own": "newfound.data.own",
     "load_benchmark": "newfound.data.benchmarks",
     "benchmark_names": "newfound.data.benchmarks",

@@ -48,34 +48,6 @@ def test_arrays_of_different_sizes_are_resized() -> None:
     assert "96 x 96" in dataset.note
 
 
-def test_a_truth_and_a_test_set() -> None:
-    images = _images(6, 12, 12)
-    test = ([9, 5, 9], _images(4, 14, 14), [3, 9, 5, 7])
-    dataset = from_arrays(images, [7, -1, 3, -1, 7, -1], 2, test)
-    assert dataset.truth is not None
-    assert dataset.class_names == ("3", "7", "5", "9")
-    assert dataset.truth.labels.tolist() == [3, 2, 3]
-    assert dataset.truth.test_labels.tolist() == [0, 3, 2, 1]
-    assert dataset.truth.test.size == (12, 12)
-
-
-@pytest.mark.parametrize(
-    ("truth", "test_labels", "num_novel", "text"),
-    [
-        ([9, 7, 9], [3], 2, "known and novel classes must not overlap; got class 7 both"),
-        ([9, 9, 9], [3], 2, r"of num_novel=2 true classes; got \[9\]"),
-        ([9, -1, 9], [3], 2, r"of num_novel=2 true classes; got \[-1, 9\]"),
-        ([9, 5, 9], [4], 2, "test images must be of known or novel classes; got class 4"),
-        ([9, 5], [3], 2, "one integer for each image.*for 3 images"),
-    ],
-)
-def test_a_wrong_truth(truth: list[int], test_labels: list[int], num_novel: int, text: str) -> None:
-    with pytest.raises(DataError, match=text):
-        from_arrays(
-            _images(6, 12, 12), [7, -1, 3, -1, 7, -1], num_novel, (truth, _images(1, 12, 12), test_labels)
-        )
-
-
 @pytest.mark.parametrize(
     ("images", "text"),
     [

@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
-from torch import Tensor
 
 from newfound.core.errors import DataError
 from newfound.core.records import Task
 from newfound.data.assemble import checked_num_novel, own_dataset, own_look
 from newfound.data.decode import Pixels, Size, resized, to_rgb
-from newfound.data.images import Dataset, ResidentImages, Split, Truth
+from newfound.data.images import Dataset, ResidentImages, Split
 from newfound.data.sizes import choose_side
 
 Array = npt.NDArray[np.generic]
@@ -21,34 +20,22 @@ Labels = npt.ArrayLike
 Classes = npt.NDArray[np.int64]
 
 
-def from_arrays(
-    images: Arrays, labels: Labels, num_novel: int, test: tuple[Labels, Arrays, Labels] | None = None
-) -> Dataset:
-    """Images (n, H, W) or (n, H, W, C) and labels (n,), -1 where there is none → a data set.
-
-    `test` makes it a benchmark: the true classes of the unlabelled images, test images, and their classes.
-    """
+def from_arrays(images: Arrays, labels: Labels, num_novel: int) -> Dataset:
+    """Images (n, H, W) or (n, H, W, C) and labels (n,), -1 where there is none → a data set."""
     num_novel = checked_num_novel(num_novel)
     pictures = _pictures(images)
     given = checked_classes(labels, len(pictures))
     side, why = choose_side([(picture.height, picture.width) for picture in pictures])
     known, pile = np.flatnonzero(given >= 0), np.flatnonzero(given < 0)
-    known_classes = np.unique(given[known])
+    classes, positions = np.unique(given[known], return_inverse=True)
     split = Split(
         _stacked(pictures, known, (side, side)),
-        _joint(given[known], known_classes),
+        torch.from_numpy(positions.astype(np.int64)),
         _stacked(pictures, pile, (side, side)),
-        Task(len(known_classes), num_novel),
+        Task(len(classes), num_novel),
         own_look(side),
     )
-    if test is None:
-        return own_dataset("arrays", split, None, [str(c) for c in known_classes], (), why)
-    pile_classes = checked_classes(test[0], len(pile))
-    classes = np.concatenate([known_classes, _novel_classes(pile_classes, known_classes, num_novel)])
-    test_images = array_images(test[1], (side, side))
-    test_labels = _joint(checked_classes(test[2], len(test_images)), classes)
-    truth = Truth(_joint(pile_classes, classes), test_images, test_labels)
-    return own_dataset("arrays", split, truth, [str(c) for c in classes], (), why)
+    return own_dataset("arrays", split, [str(c) for c in classes], (), why)
 
 
 def array_images(images: Arrays, size: Size) -> ResidentImages:
@@ -115,30 +102,3 @@ def checked_classes(labels: Labels, number: int) -> Classes:
             f"labels must be classes from 0, or -1 for none; got {classes.min()}; renumber the classes"
         )
     return classes.astype(np.int64)
-
-
-def _novel_classes(pile: Classes, known: Classes, num_novel: int) -> Classes:
-    novel = np.unique(pile)
-    overlap = np.intersect1d(novel, known)
-    if len(overlap):
-        raise DataError(
-            f"known and novel classes must not overlap; got class {overlap[0]} both among the labels and "
-            "among the true classes of the unlabelled images; leave those images out or label them"
-        )
-    if len(novel) != num_novel or novel[0] < 0:
-        raise DataError(
-            f"the unlabelled images must be of num_novel={num_novel} true classes; got {novel.tolist()}; "
-            "correct num_novel or the classes"
-        )
-    return novel
-
-
-def _joint(labels: Classes, classes: Classes) -> Tensor:
-    """Labels as positions in `classes`, known first."""
-    strange = np.setdiff1d(labels, classes)
-    if len(strange):
-        raise DataError(
-            f"test images must be of known or novel classes; got class {strange[0]}; leave those images out"
-        )
-    order = np.argsort(classes)
-    return torch.from_numpy(order[np.searchsorted(classes, labels, sorter=order)].astype(np.int64))

@@ -16,18 +16,13 @@ def own_look(side: int) -> Look:
     return Look(side, "cifar" if side <= SMALL else "imagenet", mean, std, stored=side)
 
 
-def own_dataset(
-    name: str, split: Split, truth: Truth | None, class_names: Sequence[str], skipped: Sequence[str], why: str
-) -> Dataset:
-    """A data set of a user's images, whose size was chosen because of `why`.
-
-    The names are those of the known classes and, with a truth, of the novel ones.
-    """
-    names = (*class_names, *novel_names(class_names, split.task.num_classes - len(class_names)))
-    note = f"{name}: {contents(split, truth)} ({why})"
+def own_dataset(name: str, split: Split, known: Sequence[str], skipped: Sequence[str], why: str) -> Dataset:
+    """A data set of a user's images of classes called `known` and others, whose size was chosen by `why`."""
+    names = (*known, *novel_names(known, split.task.num_novel))
+    note = f"{name}: {contents(split, None)} ({why})"
     if skipped:
         note += ", some files left out"
-    return Dataset(name, split, truth, names, tuple(skipped), note)
+    return Dataset(name, split, None, names, tuple(skipped), note)
 
 
 def contents(split: Split, truth: Truth | None) -> str:

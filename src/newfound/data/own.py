@@ -8,7 +8,6 @@ import torch
 
 from newfound.core.errors import DataError
 from newfound.core.records import Task
-from newfound.data.arrays import array_images, from_arrays
 from newfound.data.assemble import checked_num_novel, own_dataset, own_look
 from newfound.data.decode import stored_sizes
 from newfound.data.files import (
@@ -23,8 +22,6 @@ from newfound.data.images import Dataset, ImageSet, Split
 from newfound.data.lists import LABEL_COLUMNS, File
 from newfound.data.sizes import check_side, choose_side
 from newfound.data.subsets import check_subset, rank_in_class
-
-__all__ = ["array_images", "from_arrays", "load_own", "load_pile"]
 
 
 def load_own(
@@ -61,7 +58,7 @@ def load_own(
     split = Split(known_images, torch.from_numpy(labels), pile_images, task, own_look(side))
     others = (*other_kinds(labelled), *other_kinds(unlabelled))
     skipped = (*left_out, *known_again, *pile_again, *known_skipped, *pile_skipped, *others)
-    return own_dataset(labelled.name, split, None, names.tolist(), skipped, why)
+    return own_dataset(labelled.name, split, names.tolist(), skipped, why)
 
 
 def load_pile(path: Path, size: int, strict: bool) -> tuple[ImageSet, tuple[str, ...]]:
