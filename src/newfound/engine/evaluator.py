@@ -8,7 +8,7 @@ from newfound.core.learner import Method
 from newfound.data.images import ImageSet, Truth
 from newfound.engine.bank import Viewer, scores_of
 from newfound.metrics.protocols import task_agnostic, task_aware
-from newfound.metrics.report import summarise
+from newfound.metrics.summary import summarise
 
 
 class Evaluator:
@@ -35,4 +35,4 @@ class Evaluator:
             "train": task_aware(pile, self.truth.labels, task),
             "test": task_aware(novel[:, is_novel], labels[is_novel], task),
         }
-        return summarise(best_head, aware, task_agnostic(joint, labels, task)).as_dict()
+        return summarise(best_head, aware, task_agnostic(joint, labels, task))

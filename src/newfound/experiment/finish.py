@@ -16,7 +16,7 @@ from newfound.experiment.model import encoder_name
 from newfound.experiment.pile import Pile
 from newfound.experiment.provenance import provenance
 from newfound.experiment.run import Run
-from newfound.metrics.report import warnings_for
+from newfound.metrics.summary import warnings_for
 
 
 def finish(run: Run, method: Method) -> tuple[dict[str, Any], Pile]:

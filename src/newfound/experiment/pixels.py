@@ -10,7 +10,7 @@ from newfound.core.errors import DataError
 from newfound.data.images import Dataset, ImageSet
 from newfound.experiment.provenance import peak_memory, provenance
 from newfound.metrics.protocols import clustering
-from newfound.metrics.report import summarise
+from newfound.metrics.summary import summarise
 
 
 def pixel_kmeans(dataset: Dataset, seed: int, restarts: int = 20) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def pixel_kmeans(dataset: Dataset, seed: int, restarts: int = 20) -> dict[str, A
         **provenance(torch.device("cpu")),
         "peak_memory_gib": round(peak_memory(torch.device("cpu")), 3),
         "timing": {"discover": {"seconds": seconds, "compile_seconds": 0.0}},
-        **summarise(0, heads).as_dict(),
+        **summarise(0, heads),
     }
 
 

@@ -1,1 +1,1 @@
-"""How good a run is: agreement of clusters with classes, the two protocols, the report."""
+"""How good a run is: agreement of clusters with classes, the two protocols, their summary."""

@@ -1,4 +1,4 @@
-"""Reports: the mean and the given head, plain JSON, and warnings of collapse."""
+"""Summaries: the mean and the given head, plain JSON, and warnings of collapse."""
 
 import json
 from math import nan
@@ -8,14 +8,14 @@ import torch
 
 from newfound.core.records import Task
 from newfound.metrics.protocols import Accuracies, Clustering, task_agnostic, task_aware
-from newfound.metrics.report import summarise, warnings_for
+from newfound.metrics.summary import summarise, warnings_for
 
 HEADS = [Clustering(0.9, 0.8, 0.7, [0.9, nan], [6, 4]), Clustering(0.5, 0.4, 0.3, [0.2, nan], [5, 5])]
 
 
 def test_each_number_has_its_mean_and_the_value_of_the_given_head() -> None:
-    report = summarise(1, {"train": HEADS}).as_dict()
-    assert report == {
+    summary = summarise(1, {"train": HEADS})
+    assert summary == {
         "task_aware": {
             "train": {
                 "acc": {"mean": pytest.approx(0.7), "best_head": 0.5},
@@ -34,9 +34,9 @@ def test_the_task_agnostic_numbers_stand_under_their_matchings() -> None:
         {"legacy": Accuracies(0.8, nan, 0.8), "joint": Accuracies(0.6, nan, 0.6)},
         {"legacy": Accuracies(0.4, nan, 0.4), "joint": Accuracies(0.2, nan, 0.2)},
     ]
-    report = summarise(0, {}, heads).as_dict()["task_agnostic"]  # type: ignore[arg-type]
-    assert list(report) == ["legacy", "joint"]
-    assert report["legacy"] == {
+    summary = summarise(0, {}, heads)["task_agnostic"]  # type: ignore[arg-type]
+    assert list(summary) == ["legacy", "joint"]
+    assert summary["legacy"] == {
         "known": {"mean": pytest.approx(0.6), "best_head": 0.8},
         "novel": {"mean": None, "best_head": None},
         "all": {"mean": pytest.approx(0.6), "best_head": 0.8},
@@ -44,33 +44,40 @@ def test_the_task_agnostic_numbers_stand_under_their_matchings() -> None:
 
 
 @pytest.mark.parametrize("num_heads", [1, 3])
-def test_a_report_survives_json_unchanged(num_heads: int) -> None:
+def test_a_summary_survives_json_unchanged(num_heads: int) -> None:
     task = Task(3, 2)
     scores = torch.randn(num_heads, 12, 5)
     novel, joint = torch.tensor([3, 4] * 6), torch.arange(12) % 5
     aware, agnostic = task_aware(scores[..., 3:], novel, task), task_agnostic(scores, joint, task)
-    report = summarise(num_heads - 1, {"train": aware, "test": aware}, agnostic).as_dict()
-    assert json.loads(json.dumps(report, allow_nan=False)) == report
-    assert list(report["task_agnostic"]) == ["legacy", "novel-ids", "joint"]
+    summary = summarise(num_heads - 1, {"train": aware, "test": aware}, agnostic)
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    assert list(summary["task_agnostic"]) == ["legacy", "novel-ids", "joint"]
+
+
+NAMES = ("ant", "dog", "frog", "ship")
+
+
+def warnings(*sizes: int) -> list[str]:
+    return warnings_for(sizes, NAMES[: len(sizes)])
 
 
 def test_healthy_clusters_raise_no_warning() -> None:
-    assert warnings_for([5, 4, 6]) == []
-    assert warnings_for([9, 1]) == []
-    assert warnings_for([0, 0, 0]) == []
+    assert warnings(5, 4, 6) == []
+    assert warnings(9, 1) == []
+    assert warnings(0, 0, 0) == []
 
 
 def test_empty_clusters_are_named() -> None:
-    (warning,) = warnings_for([5, 0, 5, 0])
-    assert "2 of 4 novel clusters got no image: 1, 3" in warning
-    (warning,) = warnings_for([5, 0], names=["a", "b"])
-    assert "no image: b" in warning
+    (warning,) = warnings(5, 0, 5, 0)
+    assert "2 of 4 novel clusters got no image: dog, ship" in warning
+    (warning,) = warnings(5, 0)
+    assert "no image: dog" in warning
 
 
 def test_a_cluster_that_swallows_the_rest_is_named() -> None:
-    (warning,) = warnings_for([1, 8, 1], names=["dog", "frog", "ship"])
-    assert "novel cluster frog holds 80% of the images" in warning
-    assert len(warnings_for([0, 9, 1])) == 2
-    (warning,) = warnings_for([66, 1])
-    assert "novel cluster 0 holds 99% of the images" in warning
-    assert warnings_for([60, 7]) == []
+    (warning,) = warnings(1, 8, 1)
+    assert "novel cluster dog holds 80% of the images" in warning
+    assert len(warnings(0, 9, 1)) == 2
+    (warning,) = warnings(66, 1)
+    assert "novel cluster ant holds 99% of the images" in warning
+    assert warnings(60, 7) == []
