@@ -37,6 +37,24 @@ def test_resident_takes_rows() -> None:
     assert (len(images), images.size) == (5, (4, 4))
 
 
+def test_some_images_are_those_of_their_rows_and_hold_no_others(tmp_path: Path) -> None:
+    whole, rows = _resident(12), torch.tensor([7, 3, 11])
+    some = whole.some(rows)
+    assert some.names == [f"image-{row}" for row in (7, 3, 11)]
+    assert torch.equal(some.pixels, whole.pixels[rows])
+    assert some.pixels.untyped_storage().nbytes() == 3 * 3 * 4 * 4
+    assert some.fingerprint() != whole.some(rows.flip(0)).fingerprint()
+    streamed = StreamedImages([str(tmp_path / f"{row}.png") for row in range(12)], (4, 4)).some(rows)
+    assert [Path(name).stem for name in streamed.names] == ["7", "3", "11"]
+
+
+def test_some_of_images_that_are_too_many_stay_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "_fits", lambda num_bytes, device: False)
+    some = _resident(5).to(torch.device("meta")).some(torch.tensor([2, 0]))
+    assert isinstance(some, ResidentImages)
+    assert (some.pixels.device.type, some.device.type) == ("cpu", "meta")
+
+
 def test_resident_stays_on_the_host_when_the_device_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "_fits", lambda num_bytes, device: False)
     moved = _resident(5).to(torch.device("meta"))

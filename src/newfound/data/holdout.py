@@ -8,7 +8,7 @@ from torch import Tensor
 from newfound.core.errors import DataError, UsageError
 from newfound.core.records import Task
 from newfound.data.assemble import contents
-from newfound.data.images import Dataset, ImageSet, ResidentImages, Split, StreamedImages, Truth
+from newfound.data.images import Dataset, ImageSet, Split, Truth
 from newfound.data.subsets import rank_in_class
 
 FEWEST = 2
@@ -72,10 +72,6 @@ def _parts(dataset: Dataset) -> tuple[Labelled, Labelled]:
 
 
 def _where(part: Labelled, chosen: Tensor) -> Labelled:
-    """The rows for which `chosen` (n,) holds; nothing of the others is kept."""
-    images, labels = part
+    """The rows for which `chosen` (n,) holds."""
     rows = torch.nonzero(chosen).flatten()
-    names = [images.names[row] for row in rows.tolist()]
-    if isinstance(images, StreamedImages):
-        return StreamedImages(names, images.size, images.device), labels[rows]
-    return ResidentImages(images.take(rows), names), labels[rows]
+    return part[0].some(rows), part[1][rows]

@@ -59,6 +59,10 @@ class ImageSet(ABC):
         return self._fingerprint
 
     @abstractmethod
+    def some(self, rows: Tensor) -> "ImageSet":
+        """The images in `rows` (n,); nothing of the others is kept."""
+
+    @abstractmethod
     def placed(self, device: torch.device, move: bool) -> "ImageSet":
         """What `to` gives, of which nothing was digested."""
 
@@ -90,6 +94,9 @@ class ResidentImages(ImageSet):
     def fetch(self, index: Tensor) -> Tensor:
         return self.pixels.index_select(0, index.to(self.pixels.device))
 
+    def some(self, rows: Tensor) -> "ResidentImages":
+        return ResidentImages(self.fetch(rows), _at(self.names, rows), self.device)
+
     def placed(self, device: torch.device, move: bool) -> "ResidentImages":
         pixels = self.pixels.to(device) if move and _fits(self.pixels.nbytes, device) else self.pixels
         return ResidentImages(pixels, self.names, device)
@@ -113,13 +120,16 @@ class StreamedImages(ImageSet):
         self.device = device or torch.device("cpu")
 
     def fetch(self, index: Tensor) -> Tensor:
-        pixels, _, failures = decode_all([self.names[row] for row in index.tolist()], self.size, strict=False)
+        pixels, _, failures = decode_all(_at(self.names, index), self.size, strict=False)
         if failures:
             raise DataError(
                 f"{failures[0]}; the files of a run must stay as they are while it lasts; bring it back, "
                 "then repeat the call, with --resume where the command has it"
             )
         return pixels
+
+    def some(self, rows: Tensor) -> "StreamedImages":
+        return StreamedImages(_at(self.names, rows), self.size, self.device)
 
     def placed(self, device: torch.device, move: bool) -> "StreamedImages":
         return StreamedImages(self.names, self.size, device)
@@ -232,6 +242,10 @@ class Dataset:
         if truth is not None:
             parts += [_digest(truth.labels), truth.test.fingerprint(), _digest(truth.test_labels)]
         return blake2b("/".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def _at(names: Sequence[str], rows: Tensor) -> list[str]:
+    return [names[row] for row in rows.tolist()]
 
 
 def _digest(labels: Tensor) -> str:
