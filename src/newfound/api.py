@@ -8,9 +8,8 @@ from newfound.core.records import Say
 from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset
 from newfound.experiment.check import check_run
-from newfound.experiment.finish import finish
+from newfound.experiment.discovery import discovered
 from newfound.experiment.folder import Folder
-from newfound.experiment.run import Run
 from newfound.experiment.source import Source
 from newfound.report.page import write_page
 from newfound.review.export import Format, write_export
@@ -39,12 +38,10 @@ def run_discovery(
     say: Say = print,
 ) -> dict[str, Any]:
     """A whole run on images at hand, of which `source` tells where they come from; returns its results."""
-    folder = Folder(out)
     recipe = recipe_for(method, source.name, settings)
     check_run(recipe, dataset.split)
-    folder.open(source, recipe, resume)
-    run = Run(folder, dataset, recipe, say=say)
-    results, pile = finish(run, run.discover(folder.path.parent / "pretrained"))
+    cache = out.parent / "pretrained"
+    results, pile = discovered(Folder(out), source, dataset, recipe, cache, resume=resume, say=say)
     write_page(Review.open(out), pile)
     return results
 

@@ -3,7 +3,6 @@
 import shutil
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Literal, Self
@@ -166,8 +165,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         question = Question.of(Source(), self.method, settings)
         found = estimate(question, data.split, out / "estimate", out.parent / "pretrained", say=say)
         data = looking_for(found["num_novel"], data)
-        made = {"num_novel": found["num_novel"], "estimated": found["settings"]["estimate.algorithm"]}
-        source = replace(Source.of(data), **made)
+        source = Source.of(data).estimated_by(found)
         return run_discovery(self.method, data, source, out, split_settings(settings)[1], say=say)
 
     def _open(self, run: Path, results: dict[str, Any]) -> None:

@@ -13,9 +13,10 @@ from newfound.cli.progress import EpochProgress
 from newfound.cli.use import draw_run_curves, run_scores
 from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
+from newfound.data.images import Dataset
 from newfound.engine.files import write_json
-from newfound.experiment import Folder, Run, Source
-from newfound.experiment.finish import finish
+from newfound.experiment import Folder, Source
+from newfound.experiment.discovery import discovered
 from newfound.experiment.pixels import pixel_kmeans
 from newfound.experiment.reopen import pile_of
 from newfound.report.figures import figures
@@ -46,7 +47,7 @@ def demo(
     records = [pixels]
     for method in METHODS:
         folder = out if method == "iic" else out / method
-        records.append(_discover(console, method, folder, out / "pretrained", seed))
+        records.append(_discover(console, method, dataset, Folder(folder), out / "pretrained", seed))
     for record in records:
         for warning in record.get("warnings", ()):
             console.print(f"warning: {record['method']}: {warning}")
@@ -61,15 +62,14 @@ def demo(
     console.print(f"to look at what was found, open {mine.report}")
 
 
-def _discover(console: Console, method: str, path: Path, cache: Path, seed: int) -> dict[str, Any]:
+def _discover(
+    console: Console, method: str, dataset: Dataset, folder: Folder, cache: Path, seed: int
+) -> dict[str, Any]:
     # k-means on the features that the others start from.
     track = "matched" if method == "kmeans" else "published"
     recipe = recipe_for(method, SOURCE.name, {"seed": seed, "track": track})
-    folder = Folder(path)
-    folder.open(SOURCE, recipe, resume=False)
     with EpochProgress(console, label=f"{method} ") as progress:
-        run = Run(folder, SOURCE.load(), recipe, watch=progress, say=progress.say)
-        return finish(run, run.discover(cache))[0]
+        return discovered(folder, SOURCE, dataset, recipe, cache, watch=progress, say=progress.say)[0]
 
 
 def _clear(out: Path) -> None:

@@ -14,8 +14,8 @@ from newfound.core.errors import RunError
 from newfound.data.images import Dataset
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.files import check_writable
-from newfound.experiment import Folder, Run, Source, Stopped
-from newfound.experiment.finish import finish
+from newfound.experiment import Folder, Source, Stopped
+from newfound.experiment.discovery import discovered
 from newfound.experiment.run import check_images
 
 
@@ -65,7 +65,17 @@ def _results_of(
     if folder.results.exists():
         check_images(Checkpoint.load(folder.checkpoint), folder, dataset)
         return folder.read_results()
-    folder.open(source, recipe, resume=True)
-    run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)
     # Folders of runs lie two deep: what differs in the one above them can still share weights.
-    return finish(run, run.discover(folder.path.parent.parent / "pretrained"))[0]
+    cache = folder.path.parent.parent / "pretrained"
+    results, _ = discovered(
+        folder,
+        source,
+        dataset,
+        recipe,
+        cache,
+        resume=True,
+        watch=progress,
+        say=progress.say,
+        should_stop=stopping,
+    )
+    return results

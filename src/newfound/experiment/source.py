@@ -1,7 +1,7 @@
 """Where a run's images come from, in a form that its config.json can hold."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -54,6 +54,10 @@ class Source:
     def of(cls, dataset: Dataset) -> "Source":
         """The source of a data set at hand."""
         return cls(arrays=dataset.fingerprint())
+
+    def estimated_by(self, found: Mapping[str, Any]) -> "Source":
+        """The same with the number of novel classes that an estimate found."""
+        return replace(self, num_novel=found["num_novel"], estimated=found["settings"]["estimate.algorithm"])
 
     def load(self) -> Dataset:
         """Read the images."""
