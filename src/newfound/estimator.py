@@ -25,14 +25,13 @@ from newfound.experiment.assignments import Assignments
 from newfound.experiment.call import changed_settings
 from newfound.experiment.estimation import estimate
 from newfound.experiment.folder import Folder
+from newfound.experiment.pile import Floats, numpy_of
 from newfound.experiment.question import Question
 from newfound.experiment.reopen import load_method
-from newfound.experiment.run import best_head
 from newfound.experiment.source import Source, looking_for
 from newfound.metrics.protocols import task_agnostic
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float32]
 AUTO: Literal["auto"] = "auto"
 UNLABELLED = -1
 
@@ -88,12 +87,12 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Arrays) -> Floats:
         """(n, C) the probability of each of `classes_`."""
-        return _numpy(self._scores(X).softmax(-1))
+        return numpy_of(self._scores(X).softmax(-1))
 
     def transform(self, X: Arrays) -> Floats:
         """(n, D) the features that the network sees."""
         check_is_fitted(self)
-        return _numpy(self._over(X, self._method.encoder))
+        return numpy_of(self._over(X, self._method.encoder))
 
     def score(self, X: Arrays, y: Labels) -> float:
         """Accuracy on images of which all classes are given: new ones are matched one to one, known are not.
@@ -170,8 +169,8 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
 
     def _open(self, run: Path, results: dict[str, Any]) -> None:
         self.run_, self.results_ = run, results
-        self._method, self._viewer, checkpoint = load_method(Folder(run))
-        self._head = best_head(checkpoint.state["lines"])
+        found = load_method(Folder(run))
+        self._method, self._viewer, self._head = found.method, found.viewer, found.head
         known = [int(name) for name in results["classes"]["known"]]
         novel = range(max(known) + 1, max(known) + 1 + self._method.task.num_novel)
         self.classes_ = np.array([*known, *novel], dtype=np.int64)
@@ -189,8 +188,3 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
     def _over(self, X: Arrays, function: Callable[[Tensor], Tensor]) -> Tensor:
         side = self._viewer.look.stored
         return self._viewer.over(array_images(X, (side, side)).to(self._viewer.device), function)
-
-
-def _numpy(values: Tensor) -> Floats:
-    found: Floats = values.cpu().numpy()
-    return found

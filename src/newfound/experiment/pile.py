@@ -34,7 +34,7 @@ class Pile:
     @classmethod
     def of(cls, method: Method, data: Dataset, scores: tuple[Tensor, Tensor], head: int) -> "Pile":
         """The unlabelled images of `data`, of which `scores_of` gives `scores`."""
-        joint, novel = (_numpy(each[head]) for each in scores)
+        joint, novel = (numpy_of(each[head]) for each in scores)
         known = data.class_names[: method.task.num_known]
         names = (*known, *novel_names(known, method.task.num_novel))
         return cls(data.split.unlabelled, novel, joint, names, len(known), method.joint)
@@ -60,9 +60,10 @@ class Pile:
 
 
 def _softmax(scores: Floats) -> Floats:
-    return _numpy(torch.from_numpy(scores).softmax(-1))
+    return numpy_of(torch.from_numpy(scores).softmax(-1))
 
 
-def _numpy(values: Tensor) -> Floats:
+def numpy_of(values: Tensor) -> Floats:
+    """float32 values from whichever device."""
     found: Floats = values.cpu().numpy()
     return found

@@ -13,7 +13,7 @@ from torch import Tensor
 from newfound.core.errors import CheckpointError, DataError, UsageError
 from newfound.core.learner import Method
 from newfound.core.records import Say, Task
-from newfound.data.images import Dataset, Look
+from newfound.data.images import Dataset, ImageSet, Look
 from newfound.data.own import load_pile
 from newfound.engine.bank import Viewer, scores_of
 from newfound.engine.checkpoint import Checkpoint, load_strictly
@@ -21,11 +21,29 @@ from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.evaluator import Evaluator
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method
-from newfound.experiment.pile import Pile
+from newfound.experiment.pile import Pile, numpy_of
 from newfound.experiment.run import best_head, check_images
 
 
-def load_method(folder: Folder) -> tuple[Method, Viewer, Checkpoint]:
+@dataclass(frozen=True)
+class Trained:
+    """The method of a finished run, ready to be shown images."""
+
+    method: Method
+    viewer: Viewer
+    checkpoint: Checkpoint
+
+    @property
+    def head(self) -> int:
+        """The one that the run reports."""
+        return best_head(self.checkpoint.state["lines"])
+
+    def scores(self, images: ImageSet) -> Tensor:
+        """(n, C) what that head says of every image, known classes first."""
+        return self.viewer.over(images, lambda view: self.method.scores(view)[self.head])
+
+
+def load_method(folder: Folder) -> Trained:
     """The method of a run from its folder alone, without the images it was trained on."""
     recipe, checkpoint = folder.recipe(), Checkpoint.load(folder.checkpoint)
     state = checkpoint.state
@@ -46,7 +64,7 @@ def load_method(folder: Folder) -> tuple[Method, Viewer, Checkpoint]:
     look = Look(**state["look"])
     method = build_method(recipe, Task(**state["task"]), look, device)
     load_strictly(method, checkpoint.weights, folder.checkpoint)
-    return method, Viewer(method, look, device, resolve_precision(precision, device)), checkpoint
+    return Trained(method, Viewer(method, look, device, resolve_precision(precision, device)), checkpoint)
 
 
 def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator, tuple[str, ...], int]:
@@ -56,14 +74,11 @@ def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator
             f"an evaluation needs the true classes; {folder.path} ran on images whose classes nobody knows; "
             "look at its assignments.csv instead"
         )
-    method, viewer, checkpoint = load_method(folder)
-    data = _load(folder, data_dir).to(viewer.device)
+    run = load_method(folder)
+    data = _load(folder, data_dir).to(run.viewer.device)
     assert data.truth is not None
-    return (
-        Evaluator(method, viewer, data.split.unlabelled, data.truth),
-        data.class_names,
-        best_head(checkpoint.state["lines"]),
-    )
+    evaluator = Evaluator(run.method, run.viewer, data.split.unlabelled, data.truth)
+    return evaluator, data.class_names, run.head
 
 
 def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, Tensor, tuple[str, ...], int]:
@@ -72,21 +87,21 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
     Scores (n, C), classes (n,) that are given for labelled and found for unlabelled images, the names of all
     classes, and how many are known.
     """
-    method, viewer, checkpoint = load_method(folder)
-    data = images_of(folder, data_dir, checkpoint)
-    split, head = data.split.to(viewer.device), best_head(checkpoint.state["lines"])
-    labelled = viewer.over(split.labelled, method.scores, axis=1)[head]
-    unlabelled, novel = (each[head] for each in scores_of(method, viewer, split.unlabelled))
+    run = load_method(folder)
+    data = images_of(folder, data_dir, run.checkpoint)
+    split = data.split.to(run.viewer.device)
+    unlabelled, novel = (each[run.head] for each in scores_of(run.method, run.viewer, split.unlabelled))
     classes = torch.cat([split.labels, novel.argmax(-1) + split.task.num_known])
-    return torch.cat([labelled, unlabelled]), classes, data.class_names, split.task.num_known
+    scores = torch.cat([run.scores(split.labelled), unlabelled])
+    return scores, classes, data.class_names, split.task.num_known
 
 
 def pile_of(folder: Folder, data_dir: str | None = None) -> Pile:
     """What a run says of the unlabelled images it was trained on."""
-    method, viewer, checkpoint = load_method(folder)
-    data = images_of(folder, data_dir, checkpoint).to(viewer.device)
-    scores = scores_of(method, viewer, data.split.unlabelled)
-    return Pile.of(method, data, scores, best_head(checkpoint.state["lines"]))
+    run = load_method(folder)
+    data = images_of(folder, data_dir, run.checkpoint).to(run.viewer.device)
+    scores = scores_of(run.method, run.viewer, data.split.unlabelled)
+    return Pile.of(run.method, data, scores, run.head)
 
 
 def images_of(folder: Folder, data_dir: str | None, checkpoint: Checkpoint) -> Dataset:
@@ -109,12 +124,12 @@ def _load(folder: Folder, data_dir: str | None) -> Dataset:
 
 def pile_features(folder: Folder, images: Sequence[str], data_dir: str | None = None) -> NDArray[np.float32]:
     """Images of the pile, by name → features (n, D) of the encoder."""
-    method, viewer, checkpoint = load_method(folder)
-    data = images_of(folder, data_dir, checkpoint)
-    pile = data.split.unlabelled.to(viewer.device)
+    run = load_method(folder)
+    data, device = images_of(folder, data_dir, run.checkpoint), run.viewer.device
+    pile = data.split.unlabelled.to(device)
     place = {name: row for row, name in enumerate(pile.names)}
-    rows = torch.tensor([place[name] for name in images], device=viewer.device)
-    return viewer.over(pile, method.encoder, rows=rows).cpu().numpy()
+    rows = torch.tensor([place[name] for name in images], device=device)
+    return numpy_of(run.viewer.over(pile, run.method.encoder, rows=rows))
 
 
 @dataclass(frozen=True)
@@ -132,14 +147,14 @@ class Prediction:
 
 def predict(folder: Folder, images: Path, strict: bool, with_features: bool, say: Say) -> Prediction:
     """Ask a run about new images."""
-    method, viewer, checkpoint = load_method(folder)
-    if not method.joint:
+    run = load_method(folder)
+    if not run.method.joint:
         say(
             f"{folder.recipe().method} trains known and novel classes apart, so which of the two an image "
             "is, is a guess"
         )
-    pile, skipped = load_pile(images, viewer.look.stored, strict)
-    pile = pile.to(viewer.device)
-    scores = viewer.over(pile, method.scores, axis=1)[best_head(checkpoint.state["lines"])]
-    features = viewer.over(pile, method.encoder).cpu().numpy() if with_features else None
-    return Prediction(pile.names, scores.softmax(-1).cpu().numpy(), features, skipped)
+    pile, skipped = load_pile(images, run.viewer.look.stored, strict)
+    pile = pile.to(run.viewer.device)
+    shares = numpy_of(run.scores(pile).softmax(-1))
+    features = numpy_of(run.viewer.over(pile, run.method.encoder)) if with_features else None
+    return Prediction(pile.names, shares, features, skipped)
