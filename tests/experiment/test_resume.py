@@ -100,9 +100,12 @@ def test_stop_and_resume_in_either_stage(stage: str, digits: Dataset, tmp_path: 
 
 def test_half_written_checkpoint_does_no_harm(digits: Dataset, tmp_path: Path) -> None:
     recipe = tiny_recipe("iic")
-    tiny_run(tmp_path / "run", recipe, digits).discover(tmp_path / "cache")
-    (tmp_path / "run" / ".checkpoint.safetensors.1.tmp").write_bytes(b"half")
-    tiny_run(tmp_path / "run", recipe, digits, resume=True).discover(tmp_path / "cache")
+    whole = tiny_run(tmp_path / "run", recipe, digits).discover(tmp_path / "cache").state_dict()
+    half = tmp_path / "run" / ".checkpoint.safetensors.1.tmp"
+    half.write_bytes(b"half")
+    again = tiny_run(tmp_path / "run", recipe, digits, resume=True).discover(tmp_path / "cache").state_dict()
+    assert not half.exists()
+    assert all(torch.equal(value, again[key]) for key, value in whole.items())
 
 
 def test_an_existing_run_is_not_overwritten(digits: Dataset, tmp_path: Path) -> None:
