@@ -165,7 +165,7 @@ def test_scores_add_up_all_experts(batch_experts: bool) -> None:
             logits = logits + method.b(z) + method.n(z[None])[0, head]
         torch.testing.assert_close(method.scores(images)[head], logits / TAU)
         among_novel = logits[:, C_l:] - (method.b(z)[:, C_l:] if batch_experts else 0)
-        torch.testing.assert_close(method.novel_scores(images)[head], among_novel / TAU)
+        torch.testing.assert_close(method.both_scores(images)[1][head], among_novel / TAU)
 
 
 def test_the_class_wise_logits_are_the_joint_ones() -> None:

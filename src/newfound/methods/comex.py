@@ -177,15 +177,12 @@ class ComEx(Method):
                 expert.normalise_()
 
     def scores(self, images: Tensor) -> Tensor:
-        z = self.encoder(images)[None]
-        logits = joint_logits(self.h(z), self.g(z))
-        if self.config.batch_experts:
-            logits = logits + self.b(z).unsqueeze(1) + self.n(z)
-        return logits[0].div(self.config.tau)
+        return self.both_scores(images)[0]
 
-    def novel_scores(self, images: Tensor) -> Tensor:
-        z = self.encoder(images)[None]
-        logits = self.g(z)
+    def both_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        z, tau = self.encoder(images)[None], self.config.tau
+        joint = joint_logits(self.h(z), self.g(z))[0] / tau
         if self.config.batch_experts:
-            logits = logits + self.n(z)[..., self.task.num_known :]
-        return logits[0].div(self.config.tau)
+            joint = joint + self.n(z)[0] / tau
+        novel = joint[..., self.task.num_known :]
+        return (joint + self.b(z) / tau if self.config.batch_experts else joint), novel
