@@ -17,8 +17,8 @@ from newfound.experiment.source import Source
 
 ASKED = ("method", "data", "settings")
 """What config.json says of the call."""
-FOUND = ("method", "benchmark", "subset", "seed", "config", "timing", "warnings", "classes", "cluster_sizes")
-"""What is read of results.json."""
+FOUND = ("method", "timing", "warnings", "classes", "cluster_sizes")
+"""What tells results.json from other files."""
 RESUME = "with --resume where the command has it"
 
 
