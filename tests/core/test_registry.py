@@ -53,7 +53,7 @@ def test_whose_values_a_benchmark_gets(benchmark: str, whose: str, values: dict[
 
 def test_a_callers_values_win_over_the_papers_and_those_over_the_preset() -> None:
     assert recipe_for("uno-v1", "").flat()["lr"] == 0.1
-    assert recipe_for("uno-v1", "imagenet-30-a").flat()["lr"] == 0.02
+    assert recipe_for("uno-v1", "imagenet-30-a").flat()["lr"] == 0.01
     assert recipe_for("uno-v1", "imagenet-30-a", {"lr": 7}).flat()["lr"] == 7
 
 

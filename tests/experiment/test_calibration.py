@@ -13,7 +13,7 @@ from newfound.experiment import Source
 from newfound.experiment.calibration import Candidate, candidates_of
 from newfound.experiment.calibration_record import Results, calibration_record, check_replaceable
 
-TRIED = {"alpha": "0.01,0.05", "beta": "0.02", "intra": "skld,none"}
+TRIED = {"alpha": "0.01,0.05", "beta": "0.02", "intra": "skld,mse"}
 
 
 def asked(settings: Mapping[str, str] = TRIED, seeds: int = 2) -> list[Candidate]:
@@ -34,7 +34,7 @@ def recorded(dataset: Dataset, results: Results, seeds: int = 2) -> dict[str, An
 def test_every_combination_is_tried_with_every_seed() -> None:
     candidates = asked()
     assert [each.name for each in candidates] == [
-        f"alpha={alpha},intra={intra}" for alpha in ("0.01", "0.05") for intra in ("skld", "none")
+        f"alpha={alpha},intra={intra}" for alpha in ("0.01", "0.05") for intra in ("skld", "mse")
     ]
     for each in candidates:
         assert [recipe.run.seed for recipe in each.recipes] == [0, 1]
