@@ -75,9 +75,10 @@ def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator
             "look at its assignments.csv instead"
         )
     run = load_method(folder)
-    data = _load(folder, data_dir).to(run.viewer.device)
+    data, device = _load(folder, data_dir), run.viewer.device
     assert data.truth is not None
-    evaluator = Evaluator(run.method, run.viewer, data.split.unlabelled, data.truth)
+    unlabelled, truth = data.split.unlabelled.to(device), data.truth.to(device)
+    evaluator = Evaluator(run.method, run.viewer, unlabelled, truth)
     return evaluator, data.class_names, run.head
 
 
@@ -99,8 +100,8 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
 def pile_of(folder: Folder, data_dir: str | None = None) -> Pile:
     """What a run says of the unlabelled images it was trained on."""
     run = load_method(folder)
-    data = images_of(folder, data_dir, run.checkpoint).to(run.viewer.device)
-    scores = scores_of(run.method, run.viewer, data.split.unlabelled)
+    data = images_of(folder, data_dir, run.checkpoint)
+    scores = scores_of(run.method, run.viewer, data.split.unlabelled.to(run.viewer.device))
     return Pile.of(run.method, data, scores, run.head)
 
 
