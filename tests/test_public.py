@@ -4,12 +4,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import newfound
 from newfound.core.errors import UsageError
+from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset
-from newfound.experiment import Folder
-from tests.tiny import NARROW, TINY
+from newfound.experiment import Folder, Source
+from newfound.experiment.reopen import evaluator_of, pile_of
+from tests.tiny import NARROW, STAGE, SUBSET, TINY
+
+QUICK = {**TINY, **NARROW, **{f"pretrain.{key}": value for key, value in STAGE.items()}}
 
 PAGE = {
     "__version__",
@@ -49,8 +54,9 @@ def test_arrays_to_classes(tmp_path: Path) -> None:
     assert sum(results["cluster_sizes"]) == 30
     assert (tmp_path / "run" / "assignments.csv").read_text().count("\n") == 31
     assert "in 30 images" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    with pytest.raises(UsageError, match="given in Python"):
-        Folder(tmp_path / "run").source().load()
+    for reopen in (evaluator_of, pile_of):
+        with pytest.raises(UsageError, match="given in Python"):
+            reopen(Folder(tmp_path / "run"))
     with pytest.raises(UsageError, match="holds a run already"):
         newfound.discover("iic", arrays(), tmp_path / "run", **TINY, **NARROW)
 
@@ -62,3 +68,45 @@ def test_classes_are_named_merged_and_exported(tmp_path: Path) -> None:
     mine.merge("stripes", "novel-2")
     newfound.export(tmp_path / "run", tmp_path / "it.csv")
     assert (tmp_path / "it.csv").read_text().count(",stripes,") == 30
+
+
+def test_a_benchmark_has_its_own_recipe_and_is_found_again(tmp_path: Path) -> None:
+    results = newfound.discover(
+        "iic", newfound.load_benchmark("digits", subset=np.int64(SUBSET)), tmp_path / "run", **QUICK
+    )
+    run = Folder(tmp_path / "run")
+    assert run.source() == Source("digits", subset=SUBSET)
+    assert run.recipe() == recipe_for("iic", "digits", QUICK)
+    assert run.recipe() != recipe_for("iic", "own", QUICK)
+    assert (results["benchmark"], results["subset"]) == ("digits", SUBSET)
+    evaluator, _, head = evaluator_of(run)
+    found = evaluator(head)
+    assert found == {key: results[key] for key in found}
+
+
+def test_an_estimate_has_the_recipe_of_the_benchmark(tmp_path: Path) -> None:
+    settings = {**QUICK, "estimate.max_novel": 2, "estimate.restarts": 1}
+    found = newfound.estimate_num_novel(
+        newfound.load_benchmark("digits", subset=SUBSET), tmp_path / "out", **settings
+    )
+    assert found["data"] == {"benchmark": "digits", "subset": SUBSET}
+
+
+def test_own_files_are_found_again_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(0)
+    for row in range(24):
+        folder = tmp_path / (f"known/{row % 2}" if row < 12 else "pile")
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (12, 12, 3), np.uint8)).save(folder / f"{row}.png")
+    monkeypatch.chdir(tmp_path)
+    data = newfound.load_own("known", "pile", 2)
+    monkeypatch.chdir("known")
+    newfound.discover("iic", data, tmp_path / "run", **QUICK)
+    run = Folder(tmp_path / "run")
+    assert run.source() == Source(
+        labelled=str(tmp_path / "known"), unlabelled=str(tmp_path / "pile"), num_novel=2
+    )
+    written = newfound.Review.open(tmp_path / "run").assignments.images
+    assert list(pile_of(run).images.names) == list(written)

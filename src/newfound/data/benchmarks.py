@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -76,7 +76,13 @@ BENCHMARKS = {
 def load_benchmark(name: str, data_dir: str | Path | None = None, subset: int | None = None) -> Dataset:
     """The benchmark called `name` from the files under `data_dir`, with `subset` images of each class."""
     check_subset(subset)
-    return load_declared(declaration(name), Path(data_dir) if data_dir else None, subset)
+    folder = Path(data_dir) if data_dir else None
+    origin = {
+        "benchmark": name,
+        "data_dir": str(data_dir) if data_dir else None,
+        "subset": subset and int(subset),
+    }
+    return replace(load_declared(declaration(name), folder, subset), origin=origin)
 
 
 def benchmark_names() -> list[str]:

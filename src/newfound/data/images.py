@@ -1,11 +1,11 @@
 """Sets of uint8 images, and a data set cut into what training may see and what only the evaluator may."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -229,6 +229,8 @@ class Dataset:
     """Files left out, each with the reason."""
     note: str
     """One line: what was loaded."""
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """What `Source` needs to load it again; nothing where it is in no file."""
 
     def to(self, device: torch.device) -> "Dataset":
         truth = None if self.truth is None else self.truth.to(device)

@@ -1,6 +1,8 @@
 """A user's own images: some labelled, and a pile of which nobody knows the classes."""
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +39,8 @@ def load_own(
     A row of the labelled CSV without a label joins the pile, so one CSV may be given as both. `subset` keeps
     the first images of each known class, and as many for each novel class at even steps through the pile.
     """
-    labelled, unlabelled = Path(labelled), Path(unlabelled)
+    # Whole paths, so that files have the same names from wherever they are loaded again.
+    labelled, unlabelled = (Path(os.path.abspath(given)) for given in (labelled, unlabelled))
     num_novel = checked_num_novel(num_novel)
     check_subset(subset)
     known, pile, left_out = _files(labelled, unlabelled, strict)
@@ -58,7 +61,15 @@ def load_own(
     split = Split(known_images, torch.from_numpy(labels), pile_images, task, own_look(side))
     others = (*other_kinds(labelled), *other_kinds(unlabelled))
     skipped = (*left_out, *known_again, *pile_again, *known_skipped, *pile_skipped, *others)
-    return own_dataset(labelled.name, split, names.tolist(), skipped, why)
+    origin = {
+        "labelled": str(labelled),
+        "unlabelled": str(unlabelled),
+        "num_novel": num_novel,
+        "size": size and int(size),
+        "strict": bool(strict),
+        "subset": subset and int(subset),
+    }
+    return replace(own_dataset(labelled.name, split, names.tolist(), skipped, why), origin=origin)
 
 
 def load_pile(path: Path, size: int, strict: bool) -> tuple[ImageSet, tuple[str, ...]]:

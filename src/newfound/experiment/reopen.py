@@ -69,7 +69,9 @@ def load_method(folder: Folder) -> Trained:
 
 def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator, tuple[str, ...], int]:
     """The evaluator of a run on its own benchmark, the names of all classes, and the head of lowest loss."""
-    if not folder.source().truth_is_known:
+    source = folder.source()
+    source.check_loadable()
+    if not source.truth_is_known:
         raise UsageError(
             f"an evaluation needs the true classes; {folder.path} ran on images whose classes nobody knows; "
             "look at its assignments.csv instead"

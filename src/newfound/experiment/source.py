@@ -52,8 +52,8 @@ class Source:
 
     @classmethod
     def of(cls, dataset: Dataset) -> "Source":
-        """The source of a data set at hand."""
-        return cls(arrays=dataset.fingerprint())
+        """The source of a data set at hand: the files it was loaded from, if there are any."""
+        return cls(**dataset.origin) if dataset.origin else cls(arrays=dataset.fingerprint())
 
     def estimated_by(self, found: Mapping[str, Any]) -> "Source":
         """The same with the number of novel classes that an estimate found."""
@@ -61,7 +61,7 @@ class Source:
 
     def load(self) -> Dataset:
         """Read the images."""
-        self._check_loadable()
+        self.check_loadable()
         if self.held_out is not None:
             return hold_out(self.before_hold_out(), self.held_out)
         if self.benchmark:
@@ -84,7 +84,7 @@ class Source:
 
     def before_hold_out(self) -> Dataset:
         """The images that known classes are held out of; own images need no number of novel classes here."""
-        self._check_loadable()
+        self.check_loadable()
         if not (self.benchmark or (self.labelled and self.unlabelled)):
             raise UsageError(
                 "holding classes out needs images: --data NAME, or --labelled and --unlabelled together; "
@@ -93,7 +93,8 @@ class Source:
         # Own images must come with a number; it is dropped with the pile that it is about.
         return replace(self, held_out=None, num_novel=None if self.benchmark else 1).load()
 
-    def _check_loadable(self) -> None:
+    def check_loadable(self) -> None:
+        """Refuse images that are in no file."""
         if self.arrays:
             raise UsageError(
                 "this needs the images of the run, which were given in Python; they are in no file; "
