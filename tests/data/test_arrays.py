@@ -40,6 +40,18 @@ def test_forms_of_arrays() -> None:
     assert (array_images(clear, (16, 16)).pixels == 255).all()
 
 
+@pytest.mark.parametrize("width", [2, 5, 12])
+def test_grey_images_that_cannot_be_one_in_colour(width: int) -> None:
+    grey = _images(3, 12, width)
+    assert np.array_equal(array_images(grey, (12, width)).pixels[:, 0], grey)
+
+
+def test_what_the_refusal_of_one_image_tells_to_do() -> None:
+    colour, grey = _images(12, 12, 3), _images(5, 12, 3)
+    assert np.array_equal(array_images(colour[None], (12, 12)).pixels[0].permute(1, 2, 0), colour)
+    assert np.array_equal(array_images(grey[..., None], (12, 3)).pixels[:, 0], grey)
+
+
 def test_arrays_of_different_sizes_are_resized() -> None:
     images = [_images(1, 100, 80, 3)[0], _images(1, 90, 200)[0], _images(1, 120, 99, 3)[0]]
     dataset = from_arrays(images, [0, 1, -1], 1)
@@ -55,7 +67,11 @@ def test_arrays_of_different_sizes_are_resized() -> None:
             _images(3, 3, 12, 12),
             r"must be \(H, W\) or \(H, W, C\).*got \(3, 12, 12\) at row 0; put the channels last",
         ),
-        (_images(3, 12), r"got \(12,\) at row 0"),
+        (_images(3, 12), r"got \(3, 12\), which may be one image; give one image as images\[None\], flat"),
+        ([*_images(3, 12)], r"got \(12,\) at row 0"),
+        (_images(3, 12, 1), r"got \(3, 12, 1\), which may be one image"),
+        (_images(3, 12, 3), r"images\[None\], grey ones of such width as images\[..., None\]"),
+        (_images(3, 12, 4), "grey ones of such width"),
         (np.full((3, 12, 12), 1.5), "floats from 0 to 1; got floats from 1.5 to 1.5"),
         (np.full((3, 12, 12), np.nan), "floats from 0 to 1; got floats from nan"),
         (np.zeros((3, 12, 12), np.int64), "must be uint8, or floats from 0 to 1; got int64"),

@@ -18,6 +18,8 @@ Array = npt.NDArray[np.generic]
 Arrays = Array | Sequence[Array]
 Labels = npt.ArrayLike
 Classes = npt.NDArray[np.int64]
+CHANNELS = (1, 3, 4)
+"""Grey, colour, and colour with opacity."""
 
 
 def from_arrays(images: Arrays, labels: Labels, num_novel: int) -> Dataset:
@@ -50,7 +52,19 @@ def array_images(images: Arrays, size: Size) -> ResidentImages:
 def _pictures(images: Arrays) -> list[Image.Image]:
     if not hasattr(images, "__len__") or len(images) == 0:
         raise DataError("there must be images, as an array or a list of arrays; got none; give some")
+    _check_many(images)
     return [_picture(np.asarray(image), row) for row, image in enumerate(images)]
+
+
+def _check_many(images: Arrays) -> None:
+    """Refuse an array that may be one image: its rows would pass for images."""
+    shape: tuple[int, ...] = tuple(getattr(images, "shape", ()))
+    if len(shape) == 2 or (len(shape) == 3 and shape[-1] in CHANNELS):
+        many = "grey ones of such width as images[..., None]" if len(shape) == 3 else "flat ones reshaped"
+        raise DataError(
+            f"images must be (n, H, W) or (n, H, W, C); got {shape}, which may be one image; give one image "
+            f"as images[None], {many}"
+        )
 
 
 def _stacked(pictures: Sequence[Image.Image], rows: Classes, size: Size) -> ResidentImages:
@@ -61,11 +75,8 @@ def _stacked(pictures: Sequence[Image.Image], rows: Classes, size: Size) -> Resi
 
 
 def _picture(values: Array, row: int) -> Image.Image:
-    if (
-        values.ndim not in (2, 3)
-        or values.size == 0
-        or (values.ndim == 3 and values.shape[2] not in (1, 3, 4))
-    ):
+    grey_or_colour = values.ndim == 2 or (values.ndim == 3 and values.shape[2] in CHANNELS)
+    if not grey_or_colour or values.size == 0:
         raise DataError(
             f"an image must be (H, W) or (H, W, C) with C = 1, 3 or 4; got {values.shape} at row {row}; "
             "put the channels last"
