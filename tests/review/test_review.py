@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -121,16 +122,35 @@ def test_classes_that_are_not_there(tmp_path: Path) -> None:
         review(tmp_path).merge("novel-1", "ant")
 
 
+def test_classes_and_images_that_are_not_given_by_name(tmp_path: Path) -> None:
+    mine, several, number = review(tmp_path), cast("str", ["novel-2"]), cast("str", 2)
+    with pytest.raises(UsageError, match=r"by their names, one by one; got \['novel-2'\]"):
+        mine.merge("ant", several)
+    with pytest.raises(UsageError, match="by their names, one by one; got 2;"):
+        mine.rename({number: "q"})
+    with pytest.raises(UsageError, match="0 are called"):
+        mine.move("ant", cast("str", ["0.png"]))
+
+
 @pytest.mark.parametrize("others", [(), ("novel-1",), ("novel-2", "novel-2")])
 def test_merges_that_make_no_sense(tmp_path: Path, others: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="name each once"):
         review(tmp_path).merge("novel-1", *others)
 
 
-@pytest.mark.parametrize(("name", "number"), [("novel-2", 1), ("novel-2", 5), ("novel-3", 2)])
+@pytest.mark.parametrize(("name", "number"), [("novel-2", 1), ("novel-2", 5)])
 def test_splits_that_cannot_be(tmp_path: Path, name: str, number: int) -> None:
     with pytest.raises(UsageError, match="up to one for each image"):
         review(tmp_path).split(name, number)
+
+
+def test_a_class_with_too_few_images_to_be_split(tmp_path: Path) -> None:
+    mine = review(tmp_path)
+    with pytest.raises(UsageError, match="2 images or more to be split; 'novel-3' has 1; leave it whole"):
+        mine.split("novel-3")
+    mine.move("novel-1", "6.png")
+    with pytest.raises(UsageError, match="'novel-3' has 0"):
+        mine.split("novel-3")
 
 
 def test_images_that_look_the_same_are_not_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,10 @@ class Review:
         """Let a novel class fall into parts, by k-means on the features of its images."""
         key = self._novel(name)
         rows = np.flatnonzero(self.ids == key)
+        if len(rows) < 2:
+            raise UsageError(
+                f"a class must have 2 images or more to be split; {name!r} has {len(rows)}; leave it whole"
+            )
         if not isinstance(number, int) or not 2 <= number <= len(rows):
             raise UsageError(
                 f"a class can be split into 2 parts or more, up to one for each image; got {number} for "
@@ -206,6 +210,11 @@ class Review:
 
     def _id(self, name: str) -> int:
         ids = {composed(each): key for key, each in self.names.items()}
+        if not isinstance(name, str):
+            raise UsageError(
+                f"classes must be given by their names, one by one; got {name!r}; newfound classes "
+                f"{self.folder.path} lists them"
+            )
         if composed(name) not in ids:
             raise unknown("class", name, ids, f"newfound classes {self.folder.path} lists them")
         return ids[composed(name)]
@@ -226,7 +235,7 @@ class Review:
             paths[path].append(row)
             names[os.path.basename(path)].append(row)
         rows = []
-        for image in images:
+        for image in map(str, images):
             found = paths.get(image) or paths.get(os.path.abspath(image)) or names.get(image, [])
             if len(found) != 1:
                 raise UsageError(
