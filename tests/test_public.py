@@ -1,13 +1,16 @@
 """The public page: what `import newfound` offers, and that it works from arrays to classes."""
 
+from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import newfound
-from newfound.core.errors import UsageError
+from newfound.core.errors import DataError, UsageError
 from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset
 from newfound.experiment import Folder, Source
@@ -110,3 +113,31 @@ def test_own_files_are_found_again_from_another_folder(
     )
     written = newfound.Review.open(tmp_path / "run").assignments.images
     assert list(pile_of(run).images.names) == list(written)
+
+
+def test_something_else_than_a_data_set(tmp_path: Path) -> None:
+    images, said = np.zeros((6, 12, 12), np.uint8), r"as a data set; got ndarray; .* newfound\.from_arrays"
+    with pytest.raises(UsageError, match=said):
+        newfound.discover("iic", images, tmp_path / "run")
+    with pytest.raises(UsageError, match=said):
+        newfound.estimate_num_novel(images, tmp_path / "run")
+
+
+def test_the_accuracy_of_arrays_by_its_definition() -> None:
+    """Every assignment is tried; what the clusters and classes are called does not matter."""
+    random = np.random.default_rng(0)
+    clusters, classes = random.integers(0, 4, 50), random.integers(0, 4, 50)
+    best = max((np.array(names)[clusters] == classes).mean() for names in permutations(range(4)))
+    called = np.array(["ant", "bee", "cat", "dog"])[classes]
+    for given in (
+        (clusters, classes),
+        (clusters - 1, called),
+        (torch.from_numpy(clusters), classes.tolist()),
+    ):
+        assert newfound.hungarian_accuracy(*given) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("wrong", [([], []), ([0, 1], [0]), (np.zeros((3, 2)), [0, 1, 2])])
+def test_what_has_no_accuracy(wrong: tuple[Any, Any]) -> None:
+    with pytest.raises(DataError, match=r"must be \(n,\)"):
+        newfound.hungarian_accuracy(*wrong)

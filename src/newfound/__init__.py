@@ -21,7 +21,7 @@ _HOMES = {
     "load_benchmark": "newfound.data.benchmarks",
     "benchmark_names": "newfound.data.benchmarks",
     "method_names": "newfound.core.registry",
-    "hungarian_accuracy": "newfound.metrics.clustering",
+    "hungarian_accuracy": "newfound.api",
 }
 """The public names and where they live; each is imported when it is first asked for."""
 

@@ -3,7 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
 from newfound.core.config import Overrides
+from newfound.core.errors import DataError
 from newfound.core.records import Say
 from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset
@@ -11,6 +17,7 @@ from newfound.experiment.check import check_run
 from newfound.experiment.discovery import discovered
 from newfound.experiment.folder import Folder
 from newfound.experiment.source import Source
+from newfound.metrics import clustering
 from newfound.report.page import write_page
 from newfound.review.export import Format, write_export
 from newfound.review.files import How
@@ -54,3 +61,16 @@ def export(
     Returns the classes whose folders have other names than they.
     """
     return write_export(Review.open(run), Path(out), form, link)
+
+
+def hungarian_accuracy(predicted: ArrayLike | Tensor, true: ArrayLike | Tensor) -> float:
+    """The share of samples that the best one-to-one match of clusters (n,) with classes (n,) gets right."""
+    given = [np.asarray(each.cpu() if isinstance(each, Tensor) else each) for each in (predicted, true)]
+    shapes = [each.shape for each in given]
+    if shapes[0] != shapes[1] or len(shapes[0]) != 1 or given[0].size == 0:
+        raise DataError(
+            f"clusters and classes must be (n,), one of each for every sample; got {shapes[0]} and "
+            f"{shapes[1]}; give the cluster and the class of each"
+        )
+    ids = (torch.from_numpy(np.unique(each, return_inverse=True)[1]) for each in given)
+    return clustering.hungarian_accuracy(*ids)

@@ -102,6 +102,6 @@ def estimate_num_novel(
     Returns what `out`/estimate.json holds: `num_novel`, the range from `low` to `high`, and the `curve`.
     Settings are those of `newfound methods METHOD`, and of the estimate: `**{"estimate.max_novel": 30}`.
     """
-    source = Source(**{**dataset.origin, "num_novel": None})
+    source = replace(Source.of(dataset), num_novel=None, arrays=None)
     question, folder = Question.of(source, method, settings), Path(out)
     return estimate(question, dataset.split, folder, folder.parent / "pretrained", resume=resume, say=print)

@@ -53,6 +53,11 @@ class Source:
     @classmethod
     def of(cls, dataset: Dataset) -> "Source":
         """The source of a data set at hand: the files it was loaded from, if there are any."""
+        if not isinstance(dataset, Dataset):
+            raise UsageError(
+                f"images must be given as a data set; got {type(dataset).__name__}; make one of images and "
+                "labels with newfound.from_arrays"
+            )
         return cls(**dataset.origin) if dataset.origin else cls(arrays=dataset.fingerprint())
 
     def estimated_by(self, found: Mapping[str, Any]) -> "Source":
