@@ -116,11 +116,25 @@ def test_the_seed_is_the_random_state(images: Images) -> None:
     assert not np.array_equal(one, other)
 
 
-def test_the_page_knows_of_the_estimate(images: Images, tmp_path: Path) -> None:
+def test_the_page_knows_of_the_estimate(
+    images: Images,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its lines and warnings come from `fit`, and no line speaks of another number."""
+    for where in ("estimation", "finish"):
+        monkeypatch.setattr(f"newfound.experiment.{where}.warnings_for", lambda *found, told=where: [told])
     estimate = {"estimate.algorithm": "gcd", "estimate.max_novel": 3, "estimate.restarts": 1}
-    found = NovelClassDiscovery(out=tmp_path / "run", settings={**TINY, **NARROW, **estimate}).fit(
-        *images[:2]
-    )
+    settings = {**TINY, **NARROW, **estimate}
+    with pytest.warns(UserWarning, match="estimation|finish") as caught:
+        found = NovelClassDiscovery(out=tmp_path / "run", settings=settings, verbose=True).fit(*images[:2])
+    assert [str(warning.message) for warning in caught] == ["estimation", "finish"]
+    assert {warning.filename for warning in caught} == {__file__}
+    told = capsys.readouterr().out
+    assert "trial 1/" in told
+    assert f"as estimated, {len(found.classes_) - 2} are looked for" in told
+    assert "1 novel class" not in told
     assert "that number is an estimate (gcd)" in (found.run_ / "report.html").read_text(encoding="utf-8")
     record = json.loads((tmp_path / "run" / "estimate" / "estimate.json").read_text())
     assert len(found.classes_) == 2 + record["num_novel"]

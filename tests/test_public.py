@@ -141,3 +141,27 @@ def test_the_accuracy_of_arrays_by_its_definition() -> None:
 def test_what_has_no_accuracy(wrong: tuple[Any, Any]) -> None:
     with pytest.raises(DataError, match=r"must be \(n,\)"):
         newfound.hungarian_accuracy(*wrong)
+
+
+def test_a_run_tells_how_it_goes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newfound.discover("iic", arrays(), tmp_path / "told", **QUICK)
+    told = capsys.readouterr().out.splitlines()
+    epochs = [line.split("  ")[0] for line in told if " s left  " in line]
+    assert epochs == ["pretrain 1/2", "pretrain 2/2", "discover 1/2", "discover 2/2"]
+    assert told[0].startswith("arrays: 30 labelled images of 2 known classes")
+    assert told[-1].endswith("report.html")
+    newfound.discover("iic", arrays(), tmp_path / "silent", verbose=False, **QUICK)
+    assert capsys.readouterr().out == ""
+
+
+def test_what_looks_wrong_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the line that asked for it, whether or not anything is printed."""
+    monkeypatch.setattr("newfound.experiment.finish.warnings_for", lambda *found: ["a class is empty"])
+    monkeypatch.setattr("newfound.experiment.estimation.warnings_for", lambda *found: ["too few classes"])
+    estimate = {**QUICK, "estimate.max_novel": 2, "estimate.restarts": 1}
+    with pytest.warns(UserWarning, match="a class is empty") as caught:
+        newfound.discover("iic", arrays(), tmp_path / "run", verbose=False, **QUICK)
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="too few classes") as caught:
+        newfound.estimate_num_novel(arrays(), tmp_path / "estimate", verbose=False, **estimate)
+    assert caught[0].filename == __file__

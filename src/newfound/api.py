@@ -17,6 +17,7 @@ from newfound.experiment.check import check_run
 from newfound.experiment.discovery import discovered
 from newfound.experiment.folder import Folder
 from newfound.experiment.source import Source
+from newfound.experiment.telling import Lines, voice, warn_of
 from newfound.metrics import clustering
 from newfound.report.page import write_page
 from newfound.review.export import Format, write_export
@@ -25,13 +26,23 @@ from newfound.review.review import Review
 
 
 def discover(
-    method: str, dataset: Dataset, out: str | Path, *, resume: bool = False, **settings: Any
+    method: str,
+    dataset: Dataset,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    verbose: bool = True,
+    **settings: Any,
 ) -> dict[str, Any]:
     """Find the novel classes of `dataset`, write a page about them, and return what `out`/results.json holds.
 
     Settings are those of `newfound methods METHOD`; `pretrain.epochs` is given as `**{"pretrain.epochs": 5}`.
+    How it goes is printed if `verbose`; what `warnings` holds in the end is warned of in any case.
     """
-    return run_discovery(method, dataset, Source.of(dataset), Path(out), settings, resume=resume)
+    source, say = Source.of(dataset), voice(verbose)
+    results = run_discovery(method, dataset, source, Path(out), settings, resume=resume, say=say)
+    warn_of(results)
+    return results
 
 
 def run_discovery(
@@ -42,14 +53,19 @@ def run_discovery(
     settings: Overrides,
     *,
     resume: bool = False,
-    say: Say = print,
+    say: Say,
 ) -> dict[str, Any]:
     """A whole run on images at hand, of which `source` tells where they come from; returns its results."""
     recipe = recipe_for(method, source.name, settings)
     check_run(recipe, dataset.split)
-    cache = out.parent / "pretrained"
-    results, pile = discovered(Folder(out), source, dataset, recipe, cache, resume=resume, say=say)
+    say(dataset.note)
+    folder, cache = Folder(out), out.parent / "pretrained"
+    results, pile = discovered(
+        folder, source, dataset, recipe, cache, resume=resume, watch=Lines(say), say=say
+    )
     write_page(Review.open(out), pile)
+    say(f"images in each novel class: {', '.join(map(str, results['cluster_sizes']))}")
+    say(f"to look at what was found, open {folder.report}")
     return results
 
 

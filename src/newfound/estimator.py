@@ -16,19 +16,19 @@ from torch import Tensor
 
 from newfound.api import run_discovery
 from newfound.core.errors import DataError, UsageError
-from newfound.core.records import Say
 from newfound.data.arrays import Arrays, Labels, array_images, checked_classes, from_arrays
 from newfound.data.images import Dataset
 from newfound.engine.files import atomic_folder, check_writable
 from newfound.estimate.config import split_settings
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.call import changed_settings
-from newfound.experiment.estimation import estimate
+from newfound.experiment.estimation import told_estimate
 from newfound.experiment.folder import Folder
 from newfound.experiment.pile import Floats, numpy_of
-from newfound.experiment.question import Question
+from newfound.experiment.question import Question, noted_without_number
 from newfound.experiment.reopen import load_method
 from newfound.experiment.source import Source, looking_for
+from newfound.experiment.telling import voice, warn_of
 from newfound.metrics.protocols import task_agnostic
 
 Ints = NDArray[np.int64]
@@ -41,7 +41,8 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
 
     num_novel: how many new classes, or "auto"; method: `newfound.method_names()` lists them; out: a new
     folder for the run, None for one that goes with the object (`save` keeps it); random_state: the seed;
-    settings: those of `newfound methods METHOD`; verbose: whether to print how it goes.
+    settings: those of `newfound methods METHOD`; verbose: whether to print how it goes; `fit` warns in
+    any case of what `results_["warnings"]` holds.
 
     After `fit`: classes_ are the known classes as in y, then the new ones, numbered on from the highest;
     labels_ (n,) are the given and found classes; results_ is the run's results.json; run_ its folder.
@@ -77,6 +78,9 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         self._open(out, results)
         self.labels_ = checked_classes(y, len(X))
         self.labels_[self.labels_ == UNLABELLED] = self._assigned()
+        if found := Folder(out).read_estimate():
+            warn_of(found)
+        warn_of(results)
         return self
 
     def predict(self, X: Arrays) -> Ints:
@@ -158,12 +162,12 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
                 f"out must be a new folder; {out} holds a run already; choose another with "
                 "set_params(out=...)"
             )
-        say: Say = print if self.verbose else lambda line: None
+        say = voice(self.verbose)
         if self.num_novel != AUTO:
             return run_discovery(self.method, data, Source.of(data), out, settings, say=say)
-        question = Question.of(Source(), self.method, settings)
-        found = estimate(question, data.split, out / "estimate", out.parent / "pretrained", say=say)
-        data = looking_for(found["num_novel"], data)
+        question, cache = Question.of(Source(), self.method, settings), out.parent / "pretrained"
+        found = told_estimate(question, data.split, out / "estimate", cache, say=say)
+        data = looking_for(found["num_novel"], noted_without_number(data))
         source = Source.of(data).estimated_by(found)
         return run_discovery(self.method, data, source, out, split_settings(settings)[1], say=say)
 

@@ -24,6 +24,7 @@ from newfound.experiment.provenance import provenance
 from newfound.experiment.question import USUAL, Question, unnumbered
 from newfound.experiment.run import Run, Stopped, Watch
 from newfound.experiment.source import Source
+from newfound.experiment.telling import Lines, voice, warn_of
 
 WatchTrial = Callable[[Trial, int, int, float], None]
 """Told of each trial, how many are done, how many there are at most, and its seconds."""
@@ -95,13 +96,31 @@ def _encoder(run: Run, cache: Path) -> Callable[[ImageSet], Tensor]:
 
 
 def estimate_num_novel(
-    dataset: Dataset, out: str | Path, *, method: str = USUAL, resume: bool = False, **settings: Any
+    dataset: Dataset,
+    out: str | Path,
+    *,
+    method: str = USUAL,
+    resume: bool = False,
+    verbose: bool = True,
+    **settings: Any,
 ) -> dict[str, Any]:
     """Estimate the number of novel classes of `dataset`, whatever number it was made with.
 
     Returns what `out`/estimate.json holds: `num_novel`, the range from `low` to `high`, and the `curve`.
     Settings are those of `newfound methods METHOD`, and of the estimate: `**{"estimate.max_novel": 30}`.
+    How it goes is printed if `verbose`; what `warnings` holds in the end is warned of in any case.
     """
     source = replace(Source.of(dataset), num_novel=None, arrays=None)
     question, folder = Question.of(source, method, settings), Path(out)
-    return estimate(question, dataset.split, folder, folder.parent / "pretrained", resume=resume, say=print)
+    say, cache = voice(verbose), folder.parent / "pretrained"
+    found = told_estimate(question, dataset.split, folder, cache, resume=resume, say=say)
+    warn_of(found)
+    return found
+
+
+def told_estimate(
+    question: Question, split: Split, out: Path, cache: Path, *, resume: bool = False, say: Say
+) -> dict[str, Any]:
+    """`estimate` with a line now and then of how it goes."""
+    lines = Lines(say)
+    return estimate(question, split, out, cache, resume=resume, watch=lines, watch_trial=lines.trial, say=say)

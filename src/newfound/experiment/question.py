@@ -63,7 +63,11 @@ def load_unnumbered(source: Source) -> Dataset:
             "--subset must come with --data NAME, or with a number of novel classes; got own images of "
             "nobody knows how many; leave it out"
         )
-    found = replace(source, num_novel=UNKNOWN).load()
+    return noted_without_number(replace(source, num_novel=UNKNOWN).load())
+
+
+def noted_without_number(found: Dataset) -> Dataset:
+    """The images with a note that does not speak of their number of novel classes."""
     split, left_out = found.split, ", some files left out" if found.skipped else ""
     note = (
         f"{found.name}: {len(split.labelled):,} labelled images of {split.task.num_known} known classes, "

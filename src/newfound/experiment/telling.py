@@ -1,0 +1,50 @@
+"""What a caller in Python is told: plain lines as a run goes on, and warnings at its end."""
+
+import time
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from newfound.core.records import Say
+from newfound.engine.trainer import EpochRecord
+from newfound.estimate.trial import Trial
+
+OFTEN = 5.0
+"""Seconds between lines; the first and the last of a stage always come."""
+
+
+def voice(verbose: bool) -> Say:
+    """Lines go to standard output at once, or nowhere."""
+    return partial(print, flush=True) if verbose else lambda line: None
+
+
+def warn_of(found: Mapping[str, Any]) -> None:
+    """Python's own warnings of what a record warns of, for the caller of the function that made it."""
+    for warning in found["warnings"]:
+        warnings.warn(warning, stacklevel=3)
+
+
+class Lines:
+    """Tells how epochs and trials go: the time left, losses, ACC where truth is known, images/s."""
+
+    def __init__(self, say: Say) -> None:
+        self.say, self._acc, self._said = say, "", 0.0
+
+    def __call__(self, record: EpochRecord, scores: Mapping[str, float]) -> None:
+        if "task_aware.train.acc" in scores:
+            self._acc = f"task-aware train ACC {scores['task_aware.train.acc']:.1%} (mean of heads)  "
+        acc = self._acc if record.stage == "discover" else ""
+        terms = " ".join(f"{name} {value:.3f}" for name, value in record.losses.items())
+        detail = f"{acc}{record.images_per_second:,.0f} images/s  {terms}"
+        self._tell(record.stage, record.epoch + 1, record.epochs, record.seconds, detail)
+
+    def trial(self, trial: Trial, done: int, of: int, seconds: float) -> None:
+        """The same of an estimate's trials."""
+        detail = f"{trial.extra} extra clusters: accuracy {trial.accuracy:.1%}"
+        self._tell("trial", done, of, seconds, detail)
+
+    def _tell(self, stage: str, done: int, of: int, seconds: float, detail: str) -> None:
+        if time.monotonic() - self._said >= OFTEN or done in (1, of):
+            self._said = time.monotonic()
+            self.say(f"{stage} {done}/{of}  {(of - done) * seconds:.0f} s left  {detail}")
