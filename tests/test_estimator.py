@@ -91,6 +91,19 @@ def test_saved_and_loaded(fitted: NovelClassDiscovery, images: Images, tmp_path:
         fitted.save(tmp_path / "model")
 
 
+def test_a_relative_folder_is_found_from_another(
+    images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = NovelClassDiscovery(2, out="run", settings={**TINY, **NARROW}).fit(*images[:2])
+    again = NovelClassDiscovery.load("run")
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    for number, each in enumerate((one, again)):
+        each.save(f"model-{number}")
+        assert Path(f"model-{number}", "config.json").exists()
+
+
 def test_the_conventions_of_scikit_learn(images: Images) -> None:
     blank = NovelClassDiscovery(3, "uno-v2", random_state=5, settings={"epochs": 1})
     copy = clone(blank)
@@ -174,7 +187,7 @@ def test_a_copy_whose_folder_has_gone(images: Images, tmp_path: Path) -> None:
     assert np.array_equal(copy.predict(images[0]), one.predict(images[0]))
     del one
     gc.collect()
-    with pytest.raises(UsageError, match="has gone with the object"):
+    with pytest.raises(UsageError, match="is gone; one that fit made goes with the object"):
         copy.save(tmp_path / "model")
 
 

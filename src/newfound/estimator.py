@@ -66,7 +66,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         settings = self._checked_settings()
         data = from_arrays(X, y, 1 if self.num_novel == AUTO else self.num_novel)
         temporary = mkdtemp() if self.out is None else None
-        out = Path(str(self.out)) if temporary is None else Path(temporary, "run")
+        out = Path(str(self.out)).absolute() if temporary is None else Path(temporary, "run")
         try:
             results = self._run(data, out, settings)
         except BaseException:
@@ -121,8 +121,8 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
             raise UsageError(f"a model is saved to a new folder; {target} is there already; choose another")
         if not self.run_.exists():
             raise UsageError(
-                f"the folder of the run must be there to be saved; {self.run_} has gone with the object that "
-                "was fitted; save that one"
+                f"the folder of the run must be there to be saved; {self.run_} is gone; one that fit made "
+                "goes with the object that was fitted: save that one"
             )
         check_writable(target)
         with atomic_folder(target) as whole:
@@ -131,7 +131,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """A fitted estimator from the folder of a run that `fit` has made; it has no `labels_`."""
-        run = Folder(Path(folder))
+        run = Folder(Path(folder).absolute())
         if run.source().arrays is None:
             raise UsageError(
                 f"a model must be of images that were given as arrays; {folder} is a run on other images; "
