@@ -60,7 +60,7 @@ def test_arrays_to_classes(tmp_path: Path) -> None:
     for reopen in (evaluator_of, pile_of):
         with pytest.raises(UsageError, match="given in Python"):
             reopen(Folder(tmp_path / "run"))
-    with pytest.raises(UsageError, match="holds a run already"):
+    with pytest.raises(UsageError, match="that one with resume=True, or choose another out"):
         newfound.discover("iic", arrays(), tmp_path / "run", **TINY, **NARROW)
 
 
@@ -113,6 +113,11 @@ def test_own_files_are_found_again_from_another_folder(
     )
     written = newfound.Review.open(tmp_path / "run").assignments.images
     assert list(pile_of(run).images.names) == list(written)
+
+
+def test_the_number_is_no_setting(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"with the images; got it as a setting; .* newfound\.from_arrays"):
+        newfound.discover("iic", arrays(), tmp_path / "run", num_novel=4)
 
 
 def test_something_else_than_a_data_set(tmp_path: Path) -> None:

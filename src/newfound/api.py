@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from newfound.core.config import Overrides
-from newfound.core.errors import DataError
+from newfound.core.errors import DataError, UsageError
 from newfound.core.records import Say
 from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset
@@ -17,7 +17,7 @@ from newfound.experiment.check import check_run
 from newfound.experiment.discovery import discovered
 from newfound.experiment.folder import Folder
 from newfound.experiment.source import Source
-from newfound.experiment.telling import Lines, voice, warn_of
+from newfound.experiment.telling import Lines, naming_arguments, voice, warn_of
 from newfound.metrics import clustering
 from newfound.report.page import write_page
 from newfound.review.export import Format, write_export
@@ -39,8 +39,14 @@ def discover(
     Settings are those of `newfound methods METHOD`; `pretrain.epochs` is given as `**{"pretrain.epochs": 5}`.
     How it goes is printed if `verbose`; what `warnings` holds in the end is warned of in any case.
     """
+    if "num_novel" in settings:
+        raise UsageError(
+            "num_novel must be given with the images; got it as a setting; make the data set with "
+            "newfound.from_arrays(images, labels, num_novel)"
+        )
     source, say = Source.of(dataset), voice(verbose)
-    results = run_discovery(method, dataset, source, Path(out), settings, resume=resume, say=say)
+    with naming_arguments():
+        results = run_discovery(method, dataset, source, Path(out), settings, resume=resume, say=say)
     warn_of(results)
     return results
 

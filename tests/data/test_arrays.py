@@ -1,5 +1,7 @@
 """Images given as arrays."""
 
+from typing import cast
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -73,7 +75,7 @@ def test_arrays_of_different_sizes_are_resized() -> None:
         (_images(3, 12, 3), r"images\[None\], grey ones of such width as images\[..., None\]"),
         (_images(3, 12, 4), "grey ones of such width"),
         (np.full((3, 12, 12), 1.5), "floats from 0 to 1; got floats from 1.5 to 1.5"),
-        (np.full((3, 12, 12), np.nan), "floats from 0 to 1; got floats from nan"),
+        (np.full((3, 12, 12), np.nan), "finite numbers; got 144 of 144 values that are NaN"),
         (np.zeros((3, 12, 12), np.int64), "must be uint8, or floats from 0 to 1; got int64"),
     ],
 )
@@ -100,6 +102,11 @@ def test_wrong_labels(labels: list[int], text: str) -> None:
 def test_no_novel_class() -> None:
     with pytest.raises(UsageError, match="num_novel must be at least 1"):
         from_arrays(_images(3, 12, 12), [0, 0, -1], 0)
+
+
+def test_a_number_that_is_to_be_found() -> None:
+    with pytest.raises(UsageError, match=r"got 'auto'; .* newfound\.estimate_num_novel"):
+        from_arrays(_images(3, 12, 12), [0, 0, -1], cast("int", "auto"))
 
 
 def test_no_images() -> None:

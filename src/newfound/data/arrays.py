@@ -92,6 +92,11 @@ def _bytes(values: Array, row: int) -> Pixels:
     got = str(values.dtype)
     if np.issubdtype(values.dtype, np.floating):
         floats = values.astype(np.float64)
+        if missing := int((~np.isfinite(floats)).sum()):
+            raise DataError(
+                f"images must be of finite numbers; got {missing:,} of {floats.size:,} values that are NaN "
+                f"or infinite at row {row}; fill them in, or leave such images out"
+            )
         if floats.min() >= 0 and floats.max() <= 1:
             return (floats * 255).round().astype(np.uint8)
         got = f"floats from {floats.min():g} to {floats.max():g}"

@@ -42,10 +42,12 @@ def novel_names(taken: Iterable[str], number: int) -> tuple[str, ...]:
     return tuple(islice((name for name in map("novel-{}".format, count(1)) if name not in used), number))
 
 
-def checked_num_novel(num_novel: int) -> int:
+def checked_num_novel(num_novel: object) -> int:
     """A whole number of classes, of whatever type."""
     if not isinstance(num_novel, Integral) or isinstance(num_novel, bool) or num_novel < 1:
+        estimate = "; any will do for newfound.estimate_num_novel, which finds it" * (num_novel == "auto")
         raise UsageError(
             f"num_novel must be at least 1 class to discover; got {num_novel!r}; give a whole number from 1"
+            f"{estimate}"
         )
     return int(num_novel)

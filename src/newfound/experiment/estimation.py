@@ -24,7 +24,7 @@ from newfound.experiment.provenance import provenance
 from newfound.experiment.question import USUAL, Question, unnumbered
 from newfound.experiment.run import Run, Stopped, Watch
 from newfound.experiment.source import Source
-from newfound.experiment.telling import Lines, voice, warn_of
+from newfound.experiment.telling import Lines, naming_arguments, voice, warn_of
 
 WatchTrial = Callable[[Trial, int, int, float], None]
 """Told of each trial, how many are done, how many there are at most, and its seconds."""
@@ -113,7 +113,8 @@ def estimate_num_novel(
     source = replace(Source.of(dataset), num_novel=None, arrays=None)
     question, folder = Question.of(source, method, settings), Path(out)
     say, cache = voice(verbose), folder.parent / "pretrained"
-    found = told_estimate(question, dataset.split, folder, cache, resume=resume, say=say)
+    with naming_arguments():
+        found = told_estimate(question, dataset.split, folder, cache, resume=resume, say=say)
     warn_of(found)
     return found
 

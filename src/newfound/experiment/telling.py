@@ -2,10 +2,12 @@
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from newfound.core.errors import NewfoundError
 from newfound.core.records import Say
 from newfound.engine.trainer import EpochRecord
 from newfound.estimate.trial import Trial
@@ -23,6 +25,16 @@ def warn_of(found: Mapping[str, Any]) -> None:
     """Python's own warnings of what a record warns of, for the caller of the function that made it."""
     for warning in found["warnings"]:
         warnings.warn(warning, stacklevel=3)
+
+
+@contextmanager
+def naming_arguments() -> Iterator[None]:
+    """Errors name the arguments of Python where they name the options of the command line."""
+    try:
+        yield
+    except NewfoundError as error:
+        error.args = (str(error).replace("--resume", "resume=True").replace("--out", "out"),)
+        raise
 
 
 class Lines:
