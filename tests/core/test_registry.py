@@ -1,11 +1,63 @@
 """The tables of methods and stages."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
+from newfound.core import registry
+from newfound.core.config import TrainConfig
 from newfound.core.errors import UsageError
 from newfound.core.learner import Method
-from newfound.core.registry import Entry, changes_nothing, method_entry, method_names, recipe_for, stage_class
+from newfound.core.registry import (
+    Entry,
+    changes_nothing,
+    method_entry,
+    method_names,
+    recipe_for,
+    register,
+    register_stage,
+    stage_class,
+)
 from newfound.methods.uno import UNO
+
+
+def method_class(module: str, schedules: Mapping[str, TrainConfig] | None = None) -> Any:
+    """A method as a file of that name defines it."""
+    return type(
+        "Own", (Method,), {"__module__": module, "schedules": schedules or {"discover": TrainConfig()}}
+    )
+
+
+@pytest.mark.parametrize("add", [register, register_stage])
+def test_a_name_is_of_one_class_which_may_come_again(add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for table in ("_METHODS", "_STAGES"):
+        monkeypatch.setattr(registry, table, {})
+    add("own")(method_class("mine"))
+    again = add("own")(method_class("mine"))
+    with pytest.raises(UsageError, match=r"got 'own' for other.Own, and mine.Own has it already; choose"):
+        add("own")(method_class("other"))
+    assert again in (registry._STAGES.get("own"), *(entry.method for entry in registry._METHODS.values()))
+
+
+@pytest.mark.parametrize(
+    ("stages", "got"),
+    [(("pretrain",), "got pretrain;"), (("discover", "pretrain"), "got discover, pretrain;")],
+)
+def test_a_method_names_its_own_stage_last(stages: tuple[str, ...], got: str) -> None:
+    with pytest.raises(UsageError, match=f"schedules of own must .* discover as the last; {got}"):
+        register("own")(method_class("mine", dict.fromkeys(stages, TrainConfig())))
+    assert "own" not in method_names()
+
+
+def test_a_method_without_schedules_is_told_so() -> None:
+    with pytest.raises(UsageError, match=r"schedules of own must .* got none;"):
+        register("own")(type("Own", (Method,), {}))
+
+
+def test_unknown_stage_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"unknown stage 'pretrian'; did you mean 'pretrain'\? there are "):
+        stage_class("pretrian")
 
 
 def test_names_are_these() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from newfound.core.config import Overrides, Recipe, RunConfig, TrainConfig, override
-from newfound.core.errors import unknown
+from newfound.core.errors import UsageError, unknown
 from newfound.core.learner import Learner, Method
 
 L = TypeVar("L", bound=type[Learner])
@@ -82,6 +82,9 @@ def register(
     """Make a method known by `name`; several names may share a class through their presets."""
 
     def add(method: M) -> M:
+        if name in _METHODS:
+            _check_same(name, _METHODS[name].method, method)
+        _check_schedules(name, method)
         named = {"matched": {"track": "matched"}, **(variations or {})}
         _METHODS[name] = Entry(name, method, preset or {}, published or {}, ours or {}, named, what)
         return method
@@ -89,10 +92,31 @@ def register(
     return add
 
 
+def _check_same(name: str, old: type[Learner], new: type[Learner]) -> None:
+    """Refuse a name that another class has; the same one comes again when its module is reloaded."""
+    before, now = (f"{each.__module__}.{each.__qualname__}" for each in (old, new))
+    if before != now:
+        raise UsageError(
+            f"a registered name must be of one class; got {name!r} for {now}, and {before} has it already; "
+            "choose another name"
+        )
+
+
+def _check_schedules(name: str, method: type[Method]) -> None:
+    """Every run of a method ends with a stage of its own."""
+    stages = list(getattr(method, "schedules", {}))
+    if stages[-1:] != ["discover"]:
+        raise UsageError(
+            f"schedules of {name} must name the stages of a run in order, discover as the last; "
+            f"got {', '.join(stages) or 'none'}; for example {{'discover': TrainConfig()}}"
+        )
+
+
 def register_stage(name: str) -> Callable[[L], L]:
     """Make a pretraining stage known by `name`."""
 
     def add(learner: L) -> L:
+        _check_same(name, _STAGES.get(name, learner), learner)
         _STAGES[name] = learner
         return learner
 
@@ -118,6 +142,8 @@ def method_entry(name: str) -> Entry:
 
 
 def stage_class(name: str) -> type[Learner]:
+    if name not in _STAGES:
+        raise unknown("stage", name, _STAGES, f"there are {', '.join(_STAGES)}")
     return _STAGES[name]
 
 
