@@ -1,5 +1,8 @@
 """What cannot work is told before anything is trained."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
@@ -8,6 +11,7 @@ from newfound.core.registry import method_names
 from newfound.data.images import Dataset
 from newfound.experiment.check import check_run
 from newfound.experiment.model import build_stage
+from newfound.methods.uno import UNO
 from newfound.stages.known import Known
 from tests.tiny import CPU, tiny_recipe
 
@@ -62,3 +66,65 @@ def test_what_is_tried_draws_no_random_number_of_the_caller(digits: Dataset) -> 
     after = torch.rand(3)
     build_stage("known", recipe, split.task, split.look, CPU)
     assert torch.equal(after, torch.rand(3))
+
+
+def given(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any], Any]) -> None:
+    """Let a function of UNO give something else than it does."""
+    usual = getattr(UNO, name)
+    monkeypatch.setattr(UNO, name, lambda *arguments: change(usual(*arguments)))
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        (
+            lambda scores: scores[0],
+            r"scores .* \(1, 2, 10\); got a tensor of shape \(2, 10\) and type float32;",
+        ),
+        (lambda scores: scores[..., :5], r"scores .* got a tensor of shape \(2, 2, 5\)"),
+        (lambda scores: scores.long(), r"scores .* and type int64"),
+    ],
+    ids=["no head axis", "known classes only", "whole numbers"],
+)
+def test_scores_of_another_form_are_told(
+    change: Callable[[Any], Any], got: str, digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(monkeypatch, "scores", change)
+    with pytest.raises(UsageError, match=got):
+        check_run(tiny_recipe("uno-v2", heads=2), digits.split)
+
+
+def test_novel_scores_of_another_form_are_told(digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, "both_scores", lambda both: (both[0], both[0]))
+    with pytest.raises(
+        UsageError, match=r"second of both_scores of uno-v2 .* \(2, 2, 5\); got .* \(2, 2, 10\)"
+    ):
+        check_run(tiny_recipe("uno-v2", heads=2), digits.split)
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        (
+            lambda losses: losses["ce"],
+            r"got a tensor of shape \(2,\) and type float32; return \{'name': term\}",
+        ),
+        (lambda losses: {}, "got no term;"),
+        (lambda losses: {"ce": losses["ce"].repeat(3)}, r"got 'ce': a tensor of shape \(6,\)"),
+        (lambda losses: {"ce": losses["ce"][None]}, r"got 'ce': a tensor of shape \(1, 2\)"),
+        (lambda losses: {"ce": 0.5}, "got 'ce': a value of type float;"),
+    ],
+    ids=["a tensor", "nothing", "other heads", "two axes", "no tensor"],
+)
+def test_losses_of_another_form_are_told(
+    change: Callable[[Any], Any], got: str, digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(monkeypatch, "loss", change)
+    with pytest.raises(UsageError, match=rf"loss of uno-v2 must be named terms.*each head, here 2; {got}"):
+        check_run(tiny_recipe("uno-v2", heads=2), digits.split)
+
+
+def test_losses_of_a_stage_are_told_too(digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Known, "loss", lambda *_: torch.zeros(()))
+    with pytest.raises(UsageError, match=r"loss of known must be named terms.*each head; got a tensor"):
+        check_run(tiny_recipe("rs"), digits.split)

@@ -1,5 +1,7 @@
 """What can be known to be wrong with a run before it trains, and so before anything is written."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +9,14 @@ import torch
 
 from newfound.core.config import Recipe
 from newfound.core.errors import UsageError, ran_out_of_memory, reason_of
-from newfound.core.learner import Learner
+from newfound.core.learner import Learner, Method
 from newfound.core.records import Clock, Losses, Outputs, Task
+from newfound.data.augment import evaluation_view
 from newfound.data.images import Split
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
 from newfound.experiment.model import build_method, build_stage, load_pretrained, starting_weights
 from newfound.experiment.plugin import extra_loss, has_joint_logits
+from newfound.experiment.promises import check_losses, check_scores
 from newfound.experiment.run import stage_loader
 
 CPU = torch.device("cpu")
@@ -36,13 +40,15 @@ def check_run(recipe: Recipe, split: Split) -> None:
         learner = build_stage(stage, recipe, split.task, split.look, CPU)
         _check_stage(stage, learner, recipe, split)
         if recipe.train[stage].epochs:
-            _tried(stage, learner, recipe, split)
+            check_losses(_tried(stage, learner, recipe, split)[1], stage)
     _check_stage("discover", method, recipe, split)
+    heads = _heads(method, recipe, split)
     constrained = extra_loss(recipe.constraints, split.task) is not None
     if recipe.train["discover"].epochs or constrained:
-        tried = _tried("discover", method, recipe, split)
+        out, losses = _tried("discover", method, recipe, split)
+        check_losses(losses, recipe.method, heads)
         if constrained:
-            _check_constraints(*tried, recipe, split.task)
+            _check_constraints(out, losses, recipe, split.task)
 
 
 def check_start(recipe: Recipe) -> None:
@@ -55,16 +61,32 @@ def check_start(recipe: Recipe) -> None:
 
 
 def _tried(stage: str, learner: Learner, recipe: Recipe, split: Split) -> tuple[Outputs, Losses]:
-    """What a learner makes of a few images; the random numbers that the caller will draw stay the same."""
+    """What a learner makes of a few images."""
     train, kinds = recipe.train[stage], 2 if learner.uses == "both" else 1
     size = min(kinds * max(FEW, learner.fewest), train.batch_size)
     few = replace(train, batch_size=size, labelled_share="half", classes_per_batch=0)
     loader = stage_loader(stage, learner, replace(recipe, train={stage: few}), split, CPU)
     batch, clock = loader.batch(next(loader.draws(0))), Clock(torch.zeros(()), train.epochs)
+    with _trying(stage, recipe):
+        out = learner.train()(batch, clock)
+        return out, learner.loss(out, batch, clock)
+
+
+def _heads(method: Method, recipe: Recipe, split: Split) -> int:
+    """How many heads say something of a few images."""
+    look, rows = split.look, torch.arange(min(FEW, len(split.unlabelled)))
+    images = evaluation_view(split.unlabelled.fetch(rows), look.size, look.kind, look.mean, look.std)
+    with _trying("discover", recipe):
+        both = method.eval().both_scores(images)
+    return check_scores(both, recipe.method, len(images), split.task)
+
+
+@contextmanager
+def _trying(stage: str, recipe: Recipe) -> Iterator[None]:
+    """What fails becomes one clear error; the random numbers that the caller will draw stay the same."""
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            out = learner.train()(batch, clock)
-            return out, learner.loss(out, batch, clock)
+            yield
     except (RuntimeError, ValueError, IndexError) as error:
         if ran_out_of_memory(error):
             raise
