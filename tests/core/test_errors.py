@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from newfound.core.errors import ran_out_of_memory, reason_of
+from newfound.core.errors import ran_out_of_memory, reason_of, shortened
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,11 @@ def test_other_errors_may_speak_of_memory(said: str) -> None:
 )
 def test_one_line_of_an_error_is_told(said: str, told: str) -> None:
     assert reason_of(ValueError(said)) == told
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(0, "none"), (1, "0"), (3, "0, 1, 2"), (4, "0, 1, 2 and 1 more"), (16, "0, 1, 2 and 13 more")],
+)
+def test_long_lists_are_shortened(number: int, told: str) -> None:
+    assert shortened([str(each) for each in range(number)]) == told

@@ -95,3 +95,11 @@ def test_total_is_the_sum_of_the_means_of_the_terms() -> None:
 def test_views_are_counted() -> None:
     assert Views(2, 3).count == 5
     assert TASK.num_classes == 5
+
+
+def test_many_misfits_are_told_in_short() -> None:
+    weights = {key: value[None] for key, value in pretrained().items()}
+    with pytest.raises(
+        CheckpointError, match=rf"another shape: .* and {len(weights) - 3} more; pretrain with"
+    ):
+        iic().adopt(weights)

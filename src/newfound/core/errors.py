@@ -1,6 +1,6 @@
 """The few errors a user meets, each one sentence: what, must be, got, remedy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -43,6 +43,12 @@ def reason_of(error: BaseException) -> str:
     """The first line of what an error says, and its last where the first one only announces it."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return f"{lines[0]} {lines[-1].strip()}" if lines[0].endswith(":") else lines[0]
+
+
+def shortened(items: Sequence[str], most: int = 3) -> str:
+    """The first of a list and how many more there are."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(items[:most]) + more or "none"
 
 
 def unknown(kind: str, name: str, known: Iterable[str], remedy: str) -> UsageError:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from newfound.core.config import TrainConfig
 from newfound.core.encoder import Encoder
-from newfound.core.errors import CheckpointError
+from newfound.core.errors import CheckpointError, shortened
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 
 Uses = Literal["labelled", "unlabelled", "both"]
@@ -94,11 +94,11 @@ class Learner(nn.Module, ABC):
         shared = sorted(key for key in weights if key in own)
         misfits = [key for key in shared if weights[key].shape != own[key].shape]
         if missing or strange or misfits:
-            shapes = ", ".join(f"{k} {tuple(weights[k].shape)} (need {tuple(own[k].shape)})" for k in misfits)
+            shapes = [f"{k} {tuple(weights[k].shape)} (need {tuple(own[k].shape)})" for k in misfits]
             raise CheckpointError(
                 "the pretrained weights do not fit this encoder and task; "
-                f"missing: {', '.join(missing) or 'none'}; unexpected: {', '.join(strange) or 'none'}; "
-                f"of another shape: {shapes or 'none'}; pretrain with the same encoder and classes"
+                f"missing: {shortened(missing)}; unexpected: {shortened(strange)}; "
+                f"of another shape: {shortened(shapes)}; pretrain with the same encoder and classes"
             )
         self.load_state_dict({key: weights[key] for key in shared}, strict=False)
         return shared
