@@ -19,9 +19,30 @@ def test_methods_side_by_side_reusing_what_is_there(tmp_path: Path) -> None:
         assert "uno-v2" in (place / f"comparison.{suffix}").read_text()
     first = json.loads((place / "uno-v2-seed0" / "results.json").read_text())
     assert first["timing"]["discover"]["images"] > 0
-    assert "images/s  ce" not in works(*CALL)
+    again = works(*CALL)
+    assert "images/s  ce" not in again
+    reused = (
+        f"reused from {place.relative_to(tmp_path)}: uno-v1-seed0, uno-v2-seed0; delete a folder there to"
+    )
+    assert reused in again
+    assert "reused from" not in out
     _the_files_hold_every_run_of_the_folder(place)
+    _runs_of_other_code_are_told(place)
     _a_damaged_record_is_named(place)
+
+
+def _runs_of_other_code_are_told(place: Path) -> None:
+    """Whether they are asked for or only lie in the folder; a run of an earlier version says nothing."""
+    config = place / "uno-v1-seed0" / "config.json"
+    began = json.loads(config.read_text())
+    config.write_text(json.dumps(began | {"code": "0123"}))
+    refused(2, CALL, "the file of uno-v1 has changed since", "uno-v1-seed0 began", "delete that folder")
+    works("compare", "uno-v2", *CALL[3:])
+    assert "uno-v1" not in (place / "comparison.csv").read_text()
+    del began["code"]
+    config.write_text(json.dumps(began))
+    works(*CALL)
+    assert "uno-v1" in (place / "comparison.csv").read_text()
 
 
 def _a_damaged_record_is_named(place: Path) -> None:

@@ -155,14 +155,20 @@ def test_pretraining_stops_and_resumes_too() -> None:
 
 
 def test_resuming_a_finished_run_says_its_results_again(run: Finished, tmp_path: Path) -> None:
-    copy = shutil.copytree(run.path, tmp_path / "run")
-    out = works("discover", "iic", *DIGITS, *TINY, "--out", copy, "--resume")
+    copy, changed = shutil.copytree(run.path, tmp_path / "run"), "the file of iic has changed"
+    call = ("discover", "iic", *DIGITS, *TINY, "--out", copy, "--resume")
+    out = works(*call)
     assert "1/1" not in out
+    assert changed not in out
     assert "written: " in out
     before, after = (
         json.loads((folder / "results.json").read_text())["task_aware"] for folder in (run.path, copy)
     )
     assert before == after
+    config = json.loads((copy / "config.json").read_text())
+    assert len(config["code"]) == 16
+    (copy / "config.json").write_text(json.dumps(config | {"code": "0123"}))
+    assert changed in works(*call)
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -1,6 +1,9 @@
 """The tables of methods and stages."""
 
+import sys
 from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -134,3 +137,18 @@ def test_a_variation_may_change_nothing_on_a_benchmark() -> None:
     assert changes_nothing("iic", "cifar100-50", "appendix")
     assert not changes_nothing("iic", "cifar100-20", "appendix")
     assert not changes_nothing("iic", "cifar100-50", "no variation")
+
+
+def test_the_code_of_a_method_changes_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_METHODS", {})
+    module = ModuleType("mine")
+    monkeypatch.setitem(sys.modules, "mine", module)
+    codes = []
+    for text in (None, "one", "other", "one"):
+        if text is not None:
+            module.__file__ = str(tmp_path / "mine.py")
+            (tmp_path / "mine.py").write_text(text)
+        register("own")(method_class("mine"))
+        codes.append(method_entry("own").code)
+    assert codes[0] == ""
+    assert codes[1] == codes[3] != codes[2] != ""

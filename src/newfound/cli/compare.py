@@ -82,8 +82,9 @@ def _comparison(records: list[Record], source: Source, track: str) -> Comparison
 
 def _finished(place: Path, source: Source, track: str) -> list[Record]:
     """The results of every run in the folder that a comparison makes of these images, by method and seed."""
-    found = [Folder(path.parent).read_results() for path in place.glob("*-seed*/results.json")]
-    same = [record for record in found if _is_of(record, source, track)]
+    folders = [Folder(path.parent) for path in place.glob("*-seed*/results.json")]
+    found = [(folder, folder.read_results()) for folder in folders]
+    same = [run for folder, run in found if _is_of(run, source, track) and not folder.has_other_code()]
     return sorted(same, key=lambda record: (record["method"], record["seed"]))
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from newfound.cli.progress import EpochProgress
 from newfound.cli.stopping import REPEAT, Stopping
 from newfound.core.config import Recipe
-from newfound.core.errors import RunError
+from newfound.core.errors import RunError, UsageError, shortened
 from newfound.data.images import Dataset
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.files import check_writable
@@ -33,8 +33,12 @@ def results_of_all(
 ) -> list[dict[str, Any] | None]:
     """The results of each job; None where its run failed, which is said."""
     for job in jobs:
+        _check_code(job)
         if not job.folder.results.exists():
             check_writable(job.folder.config)
+    if finished := [job.folder.path.name for job in jobs if job.folder.results.exists()]:
+        place = jobs[0].folder.path.parent
+        console.print(f"reused from {place}: {shortened(finished)}; delete a folder there to train it anew")
     found: list[dict[str, Any] | None] = []
     with EpochProgress(console) as progress, Stopping(stop_at, progress.say) as stopping:
         for job in jobs:
@@ -51,6 +55,15 @@ def results_of_all(
                 progress.say(f"stopped at a checkpoint; {REPEAT}")
                 raise typer.Exit(1 if stopping.interrupted else 0) from None
     return found
+
+
+def _check_code(job: Job) -> None:
+    """Refuse a run of other code: its numbers would pass for those of the present one."""
+    if job.folder.has_other_code():
+        raise UsageError(
+            f"a run that is reused must be of the method's present code; the file of {job.recipe.method} has "
+            f"changed since {job.folder.path} began; delete that folder to train it anew"
+        )
 
 
 def _results_of(

@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any, TypeVar
 
 from newfound.core.config import Overrides, Recipe, RunConfig, TrainConfig, override
@@ -28,6 +30,8 @@ class Entry:
     """Name → what it changes: the rows of an ablation, a shorter schedule, the matched track."""
     what: str = ""
     """What it is, where its module is about several methods."""
+    code: str = ""
+    """A digest of its file as it was imported, to tell runs of other code; empty where it has no file."""
 
     @property
     def description(self) -> str:
@@ -86,10 +90,17 @@ def register(
             _check_same(name, _METHODS[name].method, method)
         _check_schedules(name, method)
         named = {"matched": {"track": "matched"}, **(variations or {})}
-        _METHODS[name] = Entry(name, method, preset or {}, published or {}, ours or {}, named, what)
+        _METHODS[name] = Entry(
+            name, method, preset or {}, published or {}, ours or {}, named, what, _code(method)
+        )
         return method
 
     return add
+
+
+def _code(method: type[Method]) -> str:
+    path = getattr(sys.modules.get(method.__module__), "__file__", None)
+    return blake2b(Path(path).read_bytes(), digest_size=8).hexdigest() if path else ""
 
 
 def _check_same(name: str, old: type[Learner], new: type[Learner]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import newfound
 from newfound.core.config import Recipe
 from newfound.core.errors import RunError, UsageError
-from newfound.core.registry import recipe_for
+from newfound.core.registry import method_entry, recipe_for
 from newfound.engine.claim import claimed
 from newfound.engine.files import read_json, reading, write_json
 from newfound.experiment.asked import ANOTHER, changed, differences, occupied, occupied_by
@@ -113,7 +113,16 @@ class Folder:
         for left_over in self.path.glob(".*.tmp"):
             shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink()
         if not self.config.exists():
-            write_json(self.config, {"newfound": newfound.__version__} | _asked(source, recipe))
+            made_by = {"newfound": newfound.__version__, "code": method_entry(recipe.method).code}
+            write_json(self.config, made_by | _asked(source, recipe))
+
+    def has_other_code(self) -> bool:
+        """Whether the method's file has changed since the run began; not where nobody can tell."""
+        if not self.config.exists():
+            return False
+        config = read_json(self.config, ASKED, ANOTHER)
+        codes = {config.get("code"), method_entry(config["method"]).code} - {None, ""}
+        return len(codes) == 2
 
     def read(self) -> dict[str, Any]:
         """What the run was asked for."""
