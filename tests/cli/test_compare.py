@@ -1,5 +1,6 @@
 """`newfound compare` runs what is missing and shows one table."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -13,7 +14,8 @@ CALL = ("compare", "uno-v1", "uno-v2", "--data", "digits", "--subset", "8")
 def test_methods_side_by_side_reusing_what_is_there(tmp_path: Path) -> None:
     out = works(*CALL)
     place = tmp_path / "runs" / "compare" / "digits-8-of-each" / "published"
-    assert "published track" in out
+    assert "of each class, newfound settings" in " ".join(out.split())
+    assert "published" not in out.replace(str(place.relative_to(tmp_path)), "")
     assert "reusing" in out
     for suffix in ("csv", "md", "tex"):
         assert "uno-v2" in (place / f"comparison.{suffix}").read_text()
@@ -59,9 +61,12 @@ def _the_files_hold_every_run_of_the_folder(place: Path) -> None:
     out = works("compare", "uno-v1", "--data", "digits", "--subset", "8")
     assert "uno-v2" not in out
     assert "at most 8 images of each class" in out
-    rows = [line.split(",") for line in (place / "comparison.csv").read_text().splitlines()[1:]]
-    assert [row[0] for row in rows] == ["uno-v1", "uno-v2"]
-    assert [row[2].partition(" ")[2] for row in rows] == ["(n = 1)", "± 0.0 (n = 2)"]
+    rows = list(csv.DictReader((place / "comparison.csv").open(newline="")))
+    assert [(row["method"], row["settings"], row["n"]) for row in rows] == [
+        ("uno-v1", "newfound", "1"),
+        ("uno-v2", "newfound", "2"),
+    ]
+    assert [row["task_aware_acc_std"] for row in rows] == ["", "0.0000"]
 
 
 def copy_run(folder: Path, seed: int, subset: int = 8, **settings: float) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from newfound.report.comparison import HEADINGS, as_csv, as_latex, as_markdown, compare_records
+from newfound.report.comparison import COLUMNS, HEADINGS, as_csv, as_latex, as_markdown, compare_records
 
 
 def record(method: str, acc: float, all_: float = 0.9, seconds: float = 10.0) -> dict[str, Any]:
@@ -23,7 +23,7 @@ RECORDS = [record("iic", 0.99), record("iic", 0.97, seconds=30.0), record("rs", 
 
 def test_a_row_has_means_over_seeds_and_what_the_paper_says() -> None:
     iic, rs = compare_records(RECORDS, "cifar10", "published").rows
-    assert iic == [
+    assert iic.words() == [
         "iic",
         "published",
         "98.0 ± 1.4 (n = 2)",
@@ -33,28 +33,64 @@ def test_a_row_has_means_over_seeds_and_what_the_paper_says() -> None:
         "20.0",
         "333",
     ]
-    assert rs == ["rs", "published", "90.0 (n = 1)", "90.4", "90.0 (n = 1)", "", "10.0", "500"]
+    assert rs.words() == ["rs", "published", "90.0 (n = 1)", "90.4", "90.0 (n = 1)", "", "10.0", "500"]
 
 
-@pytest.mark.parametrize(("benchmark", "track"), [("digits", "published"), ("cifar10", "matched")])
-def test_the_paper_has_no_number_for_other_data_and_other_training(benchmark: str, track: str) -> None:
+@pytest.mark.parametrize(
+    ("benchmark", "track", "settings"),
+    [("digits", "published", "newfound"), ("cifar10", "matched", "matched")],
+)
+def test_the_paper_has_no_number_for_other_data_and_other_training(
+    benchmark: str, track: str, settings: str
+) -> None:
     comparison = compare_records(RECORDS, benchmark, track)
-    assert all(row[3] == row[5] == "" for row in comparison.rows)
-    assert all(row[1] == track for row in comparison.rows)
-    assert f"{benchmark}, {track} track" in comparison.title
+    assert all(row.aware_paper is row.agnostic_paper is None for row in comparison.rows)
+    assert all(row.settings == settings for row in comparison.rows)
+    assert comparison.title.startswith(f"{benchmark}, {settings} settings;")
+
+
+def test_the_title_names_all_whose_settings_there_are() -> None:
+    """NCL's paper has no values for CIFAR100-50."""
+    mixed = compare_records([record("iic", 0.5), record("ncl", 0.5)], "cifar100-50", "published")
+    assert [row.settings for row in mixed.rows] == ["published", "newfound"]
+    assert mixed.title.startswith("cifar100-50, published and newfound settings;")
 
 
 def test_a_method_that_trains_nothing_has_no_rate() -> None:
     untrained = {**record("kmeans", 0.7), "timing": {}}
-    assert compare_records([untrained], "cifar10", "published").rows[0][-2:] == ["0.0", ""]
+    assert compare_records([untrained], "cifar10", "published").rows[0].words()[-2:] == ["0.0", ""]
 
 
-def test_every_format_holds_every_cell() -> None:
+def test_a_csv_has_one_number_in_a_column() -> None:
+    iic, rs = csv.DictReader(io.StringIO(as_csv(compare_records(RECORDS, "cifar10", "published"))))
+    assert list(iic) == list(COLUMNS)
+    assert {key: value if key in COLUMNS[:2] else float(value) for key, value in iic.items()} == {
+        "method": "iic",
+        "settings": "published",
+        "n": 2,
+        "task_aware_acc_mean": 98,
+        "task_aware_acc_std": 1.4142,
+        "task_aware_acc_paper": 99.1,
+        "task_agnostic_all_mean": 90,
+        "task_agnostic_all_std": 0,
+        "task_agnostic_all_paper": 96.6,
+        "seconds": 20,
+        "images_per_second": 333.3333,
+    }
+    assert (rs["n"], rs["task_aware_acc_std"], rs["task_agnostic_all_paper"]) == ("1", "", "")
+
+
+def test_thousands_have_commas_for_people_only() -> None:
+    fast = compare_records([record("iic", 0.5, seconds=0.5)], "cifar10", "published")
+    assert fast.rows[0].words()[-1] == "10,000"
+    assert as_csv(fast).endswith(",0.5000,10000.0000\n")
+
+
+def test_the_formats_for_people_hold_every_cell() -> None:
     comparison = compare_records(RECORDS, "cifar10", "published")
-    assert list(csv.reader(io.StringIO(as_csv(comparison)))) == [list(HEADINGS), *comparison.rows]
     markdown, latex = as_markdown(comparison), as_latex(comparison)
     for row in comparison.rows:
-        assert f"| {' | '.join(row)} |" in markdown
-        assert " & ".join(row).replace("±", r"$\pm$") + r" \\" in latex
+        assert f"| {' | '.join(row.words())} |" in markdown
+        assert " & ".join(row.words()).replace("±", r"$\pm$") + r" \\" in latex
     assert comparison.title in markdown
     assert latex.count("&") == 3 * (len(HEADINGS) - 1)

@@ -25,7 +25,11 @@ def compare(
     data: Annotated[str, typer.Option("--data", help="A named benchmark; `newfound data` lists them.")],
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")] = 1,
     track: Annotated[
-        str, typer.Option(help="published: as each paper trains; matched: alike but for the objective.")
+        str,
+        typer.Option(
+            help="published: as each paper trains, our settings where it has none; "
+            "matched: alike but for the objective."
+        ),
     ] = "published",
     data_dir: DataDir = None,
     subset: Subset = None,

@@ -10,13 +10,14 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from newfound.core.registry import method_entry
 from newfound.report.paper import task_agnostic_all, task_aware_acc
 from newfound.report.recorded import Measured, over
 
 AWARE, AGNOSTIC = "task_aware.train.acc", "task_agnostic.legacy.all"
 HEADINGS = (
     "method",
-    "track",
+    "settings",
     "task-aware ACC",
     "task-aware ACC, paper",
     "task-agnostic all",
@@ -24,53 +25,95 @@ HEADINGS = (
     "seconds",
     "images/s",
 )
+COLUMNS = (
+    *("method", "settings", "n"),
+    *("task_aware_acc_mean", "task_aware_acc_std", "task_aware_acc_paper"),
+    *("task_agnostic_all_mean", "task_agnostic_all_std", "task_agnostic_all_paper"),
+    *("seconds", "images_per_second"),
+)
 Records = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
+class Row:
+    """What the runs of one method measured, and what its paper says; None where there is nothing."""
+
+    method: str
+    settings: str
+    """Whose they are, as results.json has it: published, newfound (ours), default or matched."""
+    runs: int
+    aware: Measured | None
+    aware_paper: float | None
+    agnostic: Measured | None
+    agnostic_paper: float | None
+    seconds: float
+    rate: float | None
+
+    def words(self) -> list[str]:
+        """For people, under HEADINGS."""
+        return [
+            *(self.method, self.settings),
+            *(str(self.aware or ""), _rounded(self.aware_paper, ".1f")),
+            *(str(self.agnostic or ""), _rounded(self.agnostic_paper, ".1f")),
+            *(f"{self.seconds:.1f}", _rounded(self.rate, ",.0f")),
+        ]
+
+    def numbers(self) -> list[str]:
+        """For programs, under COLUMNS: one number in each."""
+        return [
+            *(self.method, self.settings, str(self.runs)),
+            *(*_mean_and_std(self.aware), _rounded(self.aware_paper)),
+            *(*_mean_and_std(self.agnostic), _rounded(self.agnostic_paper)),
+            *(_rounded(self.seconds), _rounded(self.rate)),
+        ]
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """A title that says what was compared how, and a row of text for each method."""
+    """A title that says what was compared how, and a row for each method."""
 
     title: str
-    rows: list[list[str]]
+    rows: list[Row]
 
 
 def compare_records(records: Records, benchmark: str, track: str, what: str | None = None) -> Comparison:
     """One row for each method in the records, in their order; `what` tells of the data more than a name."""
     methods = list(dict.fromkeys(record["method"] for record in records))
-    title = (
-        f"{what or benchmark}, {track} track; accuracies in %: task-aware on the unlabelled training images, "
-        "task-agnostic on the test images with legacy matching; mean ± std over n seeds; "
-        "seconds and images/s of discovery"
-    )
     rows = [
         _row(method, [r for r in records if r["method"] == method], benchmark, track) for method in methods
     ]
+    whose = " and ".join(dict.fromkeys(row.settings for row in rows))
+    title = (
+        f"{what or benchmark}, {whose} settings; accuracies in %: task-aware on the unlabelled training "
+        "images, task-agnostic on the test images with legacy matching; mean ± std over n seeds; "
+        "seconds and images/s of discovery"
+    )
     return Comparison(title, rows)
 
 
-def _row(method: str, records: Records, benchmark: str, track: str) -> list[str]:
+def _row(method: str, records: Records, benchmark: str, track: str) -> Row:
     published = track == "published"
     timing = [record["timing"].get("discover", {"seconds": 0.0}) for record in records]
     rates = [t["images"] / t["seconds"] for t in timing if t.get("images") and t["seconds"]]
-    return [
-        method,
-        track,
-        _text(over(records, AWARE)),
-        _paper(task_aware_acc(method).get(benchmark)) if published else "",
-        _text(over(records, AGNOSTIC)),
-        _paper(task_agnostic_all(method).get(benchmark)) if published else "",
-        f"{fmean(t['seconds'] for t in timing):.1f}",
-        f"{fmean(rates):,.0f}" if rates else "",
-    ]
+    return Row(
+        method=method,
+        settings=method_entry(method).values_for(benchmark)[0] if published else track,
+        runs=len(records),
+        aware=over(records, AWARE),
+        aware_paper=task_aware_acc(method).get(benchmark) if published else None,
+        agnostic=over(records, AGNOSTIC),
+        agnostic_paper=task_agnostic_all(method).get(benchmark) if published else None,
+        seconds=fmean(t["seconds"] for t in timing),
+        rate=fmean(rates) if rates else None,
+    )
 
 
-def _text(measured: Measured | None) -> str:
-    return str(measured or "")
+def _rounded(number: float | None, form: str = ".4f") -> str:
+    return "" if number is None else f"{number:{form}}"
 
 
-def _paper(number: float | None) -> str:
-    return "" if number is None else f"{number:.1f}"
+def _mean_and_std(measured: Measured | None) -> tuple[str, str]:
+    return ("", "") if measured is None else (_rounded(measured.mean), _rounded(measured.std))
 
 
 def terminal_table(comparison: Comparison) -> Table:
@@ -79,30 +122,34 @@ def terminal_table(comparison: Comparison) -> Table:
     for index, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="right" if index else "left")
     for row in comparison.rows:
-        table.add_row(*row)
+        table.add_row(*row.words())
     return table
 
 
 def as_csv(comparison: Comparison) -> str:
-    """Comma-separated, the title left out."""
+    """Comma-separated, one number in a column, the title left out."""
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([HEADINGS, *comparison.rows])
+    csv.writer(out, lineterminator="\n").writerows([COLUMNS, *(row.numbers() for row in comparison.rows)])
     return out.getvalue()
 
 
 def as_markdown(comparison: Comparison) -> str:
     """A table for a README or an issue."""
-    rows = [HEADINGS, ["---", *("---:" for _ in HEADINGS[1:])], *comparison.rows]
+    rows = [HEADINGS, ["---", *("---:" for _ in HEADINGS[1:])], *_words(comparison)]
     return "\n".join([comparison.title, "", *(f"| {' | '.join(row)} |" for row in rows), ""])
 
 
 def as_latex(comparison: Comparison) -> str:
     """A table for a paper, its title as the caption."""
-    rows = [" & ".join(map(_latex_text, row)) + r" \\" for row in (HEADINGS, *comparison.rows)]
+    rows = [" & ".join(map(_latex_text, row)) + r" \\" for row in (HEADINGS, *_words(comparison))]
     columns = "l" + "r" * (len(HEADINGS) - 1)
     lines = [r"\begin{table}", rf"\caption{{{_latex_text(comparison.title)}}}"]
     lines += [rf"\begin{{tabular}}{{{columns}}}", r"\hline", rows[0], r"\hline"]
     return "\n".join([*lines, *rows[1:], r"\hline", r"\end{tabular}", r"\end{table}", ""])
+
+
+def _words(comparison: Comparison) -> list[list[str]]:
+    return [row.words() for row in comparison.rows]
 
 
 def _latex_text(cell: str) -> str:
