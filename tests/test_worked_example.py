@@ -1,6 +1,9 @@
 """The worked example of docs/adding-a-method.md is a method: its code runs as it is printed there."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from math import log
 from pathlib import Path
@@ -52,3 +55,29 @@ def test_it_keeps_the_contract(digits: Dataset, tmp_path: Path) -> None:
     contract.test_same_seed_same_bits_and_hidden_labels_change_none("balance", digits, tmp_path)
     run = tiny_run(tmp_path / "run", tiny_recipe("balance"), digits)
     assert run.discover(tmp_path / "cache").task == digits.split.task
+
+
+def lists_methods(folder: Path, modules: str) -> subprocess.CompletedProcess[str]:
+    """`newfound methods` called in a folder, by a script that lies elsewhere, as the command does."""
+    script = folder / "bin" / "newfound"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text("from newfound.cli import main\nmain()\n")
+    environment = os.environ | {"NEWFOUND_METHODS": modules, "COLUMNS": "200"}
+    call = [sys.executable, str(script), "methods"]
+    return subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_it_may_stay_in_a_file_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "balance.py").write_text(CODE)
+    (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "clash.py").write_text(CODE.replace('register("balance"', 'register("joint"'))
+    assert "balance" in lists_methods(tmp_path, "balance").stdout
+    assert "balance" not in lists_methods(tmp_path, "").stdout
+    for modules, words in {
+        "balance, nowhere": "got 'nowhere': No module named 'nowhere';",
+        "broken": "got 'broken': division by zero;",
+        "clash": "got 'joint' for clash.Balance, and newfound.methods.joint.",
+    }.items():
+        done = lists_methods(tmp_path, modules)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert words in done.stderr

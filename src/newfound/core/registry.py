@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from newfound.core.config import Overrides, Recipe, RunConfig, TrainConfig, override
 from newfound.core.errors import UsageError, unknown
 from newfound.core.learner import Learner, Method
+from newfound.core.own_methods import VARIABLE
 
 L = TypeVar("L", bound=type[Learner])
 M = TypeVar("M", bound=type[Method])
@@ -148,7 +149,8 @@ def method_names() -> list[str]:
 
 def method_entry(name: str) -> Entry:
     if name not in _METHODS:
-        raise unknown("method", name, _METHODS, f"newfound methods lists all {len(_METHODS)}")
+        remedy = f"newfound methods lists all {len(_METHODS)}; {VARIABLE} names modules with others"
+        raise unknown("method", name, _METHODS, remedy)
     return _METHODS[name]
 
 
