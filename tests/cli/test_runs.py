@@ -243,11 +243,15 @@ def test_a_batch_may_be_larger_than_the_data(method: str) -> None:
         "iic": (*SHORT, "pretrain.batch_size=5000"),
         "kmeans": ("rotnet.epochs=1", "known.epochs=1", "rotnet.batch_size=5000", "known.batch_size=5000"),
     }
-    works("discover", method, *DIGITS, *short[method], "batch_size=5000", "--out", "run")
+    out = works("discover", method, *DIGITS, *short[method], "batch_size=5000", "--out", "run")
     results = Folder(Path("run")).read_results()
     images = {stage: timing["images"] for stage, timing in results["timing"].items()}
     once = {"iic": {"pretrain": 60, "discover": 120}, "kmeans": {"rotnet": 120, "known": 60}}
     assert images == once[method]
+    said = [line for line in out.splitlines() if line.endswith(" images, for there are no more")]
+    assert said == [
+        f"{stage}: batches have {number} images, for there are no more" for stage, number in images.items()
+    ]
     assert sum(results["cluster_sizes"]) == 60
 
 

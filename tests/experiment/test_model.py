@@ -85,6 +85,7 @@ def test_official_checkpoint_is_what_discovery_starts_from(digits: Dataset, tmp_
     assert said == [
         f"pretrained: {len(given) - 1} tensors from {tmp_path / 'pretrain.pth'}; "
         "left out: head_unlab.prototypes.0.weight",
+        "pretrained: not trained, whatever their settings: pretrain",
         "discover: starts from the pretrained encoder and h",
         "discover: no epochs, so nothing is trained",
     ]

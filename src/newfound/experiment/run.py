@@ -195,6 +195,8 @@ class Run:
     def _given(self, path: Path) -> dict[str, Tensor]:
         weights, unused = load_pretrained(path)
         self.say(f"pretrained: {len(weights)} tensors from {path}; left out: {', '.join(unused) or 'none'}")
+        if stages := ", ".join(self.recipe.pretraining):
+            self.say(f"pretrained: not trained, whatever their settings: {stages}")
         return weights
 
     def _train(self, stage: str, learner: Learner) -> None:
@@ -230,6 +232,8 @@ class Run:
             self.precision,
             steps=loader.steps * train.epochs,
         )
+        if train.epochs and loader.batch_size < train.batch_size:
+            self.say(f"{stage}: batches have {loader.batch_size} images, for there are no more")
         if 0 < train.epochs <= train.warmup:
             self.say(f"{stage}: every epoch is warm-up, so lr is hardly reached; lower warmup")
         if mode != "eager":
