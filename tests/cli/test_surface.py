@@ -124,6 +124,16 @@ def test_methods_of_one_shows_defaults_meaning_and_published_values() -> None:
     assert "published" in "".join(lines)
 
 
+def test_methods_of_one_lists_its_variations_and_how_to_run_them() -> None:
+    out = works("methods", "iic")
+    assert "newfound reproduce BENCHMARK iic --recipe NAME" in out
+    mse = next(line for line in out.splitlines() if " mse " in line and "beta" in line)
+    assert "alpha=0.0 intra=mse beta=0.03" in mse
+    appendix = next(line for line in works("methods", "uno-v2").splitlines() if "appendix" in line)
+    assert "nothing" in appendix
+    refused(2, ("methods", "IIC"), "unknown method 'IIC'; did you mean 'iic'?")
+
+
 @pytest.mark.parametrize("name", method_names())
 def test_every_method_shows_its_settings(name: str) -> None:
     assert "constraints.alpha" in works("methods", name)

@@ -83,6 +83,13 @@ def test_unknown_prefixes_that_mean_something_elsewhere() -> None:
         recipe_for("iic", "", {"estimate.theta": 0.1})
 
 
+def test_a_recipe_is_no_setting() -> None:
+    with pytest.raises(
+        UsageError, match=r"'recipe'; .* newfound reproduce --recipe, .*newfound methods iic lists"
+    ):
+        recipe_for("iic", "", {"recipe": "fast"})
+
+
 def test_unknown_key_without_a_near_one_says_where_they_are_listed() -> None:
     with pytest.raises(UsageError, match=r"unknown setting 'xyzzy'; newfound methods kmeans lists all"):
         recipe_for("kmeans", "", {"xyzzy": 1})

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from newfound.core.errors import ran_out_of_memory, reason_of, shortened
+from newfound.core.errors import ran_out_of_memory, reason_of, shortened, unknown
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,10 @@ def test_one_line_of_an_error_is_told(said: str, told: str) -> None:
 )
 def test_long_lists_are_shortened(number: int, told: str) -> None:
     assert shortened([str(each) for each in range(number)]) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("IIC", "; did you mean 'iic'?"), ("rs", "; did you mean 'RS+'?"), ("zzz", ";")]
+)
+def test_the_nearest_name_is_told_in_whatever_case(name: str, hint: str) -> None:
+    assert str(unknown("method", name, ["iic", "RS+"], "look")) == f"unknown method {name!r}{hint} look"

@@ -28,9 +28,11 @@ def methods(
     *,
     results: Annotated[Path, typer.Option(help="Where recorded runs are, for the status.")] = Path("results"),
 ) -> None:
-    """List the methods and their status, or the settings of one: defaults, meaning, published values."""
+    """List the methods and their status, or one's settings (defaults, meaning, published) and variations."""
     if name is not None:
-        output().print(_settings(name))
+        console = output()
+        console.print(_settings(name))
+        console.print(_variations(name))
         return
     told = ("name", "what it is", "status") if results.is_dir() else ("name", "what it is")
     table = Table(*told, title="newfound methods NAME lists the settings")
@@ -55,6 +57,17 @@ def _settings(name: str) -> Table:
             full = prefix + key
             published, ours = _by_value(entry.published, full), _by_value(entry.ours, full)
             table.add_row(full, str(values[full]), meaning, published, ours)
+    return table
+
+
+def _variations(name: str) -> Table:
+    table = Table(
+        Column("recipe", no_wrap=True),
+        "what it changes",
+        title=f"variations of {name}: newfound reproduce BENCHMARK {name} --recipe NAME",
+    )
+    for recipe, changes in method_entry(name).variations.items():
+        table.add_row(recipe, " ".join(f"{key}={value}" for key, value in changes.items()) or "nothing")
     return table
 
 

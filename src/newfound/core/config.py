@@ -178,6 +178,11 @@ def _unknown_setting(key: str, recipe: Recipe) -> UsageError:
     """Names the stages where the part before the dot is nothing like any of them."""
     prefix, dot, own = key.rpartition(".")
     remedy = f"newfound methods {recipe.method} lists all"
+    if key == "recipe":
+        return UsageError(
+            f"unknown setting {key!r}; a named variation is for newfound reproduce --recipe, or give what it "
+            f"changes; {remedy}"
+        )
     if prefix == "discover":
         return UsageError(f"unknown setting {key!r}; settings of discovery have no prefix: {own}; {remedy}")
     if prefix == "estimate":

@@ -53,6 +53,7 @@ def shortened(items: Sequence[str], most: int = 3) -> str:
 
 def unknown(kind: str, name: str, known: Iterable[str], remedy: str) -> UsageError:
     """The error for a name that is not in a list, naming the nearest one that is."""
-    near = get_close_matches(str(name), list(known), n=1, cutoff=0.6)
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    lower = {each.lower(): each for each in known}
+    near = get_close_matches(str(name).lower(), lower, n=1, cutoff=0.6)
+    hint = f"; did you mean {lower[near[0]]!r}?" if near else ";"
     return UsageError(f"unknown {kind} {name!r}{hint} {remedy}")
