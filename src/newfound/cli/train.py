@@ -141,8 +141,7 @@ def run_estimated_chain(
     found = run_estimate(
         output(), question, split, out / "estimate", out.parent / "pretrained", resume, stop_at
     )
-    source = replace(source, num_novel=found["num_novel"], estimated=found["settings"]["estimate.algorithm"])
-    dataset = looking_for(found["num_novel"], dataset)
+    dataset, source = looking_for(found["num_novel"], dataset), source.estimated_by(found)
     run_chain(method, settings, source, out, resume, stop_at, dataset=dataset, only_pretrain=only_pretrain)
 
 
