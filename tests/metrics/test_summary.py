@@ -70,8 +70,13 @@ def test_healthy_clusters_raise_no_warning() -> None:
 def test_empty_clusters_are_named() -> None:
     (warning,) = warnings(5, 0, 5, 0)
     assert "2 of 4 novel clusters got no image: dog, ship" in warning
-    (warning,) = warnings(5, 0)
-    assert "no image: dog" in warning
+
+
+def test_of_many_empty_clusters_the_first_are_named() -> None:
+    (warning,) = warnings_for([4, 4, *[0] * 5], [str(index) for index in range(7)])
+    assert "5 of 7 novel clusters got no image: 2, 3, 4, 5, 6; there" in warning
+    (warning,) = warnings_for([4, 4, *[0] * 72], [str(index) for index in range(74)])
+    assert "72 of 74 novel clusters got no image: 2, 3, 4, 5, 6 and 67 more; there" in warning
 
 
 def test_a_cluster_that_swallows_the_rest_is_named() -> None:
@@ -81,3 +86,14 @@ def test_a_cluster_that_swallows_the_rest_is_named() -> None:
     (warning,) = warnings(66, 1)
     assert "novel cluster ant holds 99% of the images" in warning
     assert warnings(60, 7) == []
+
+
+@pytest.mark.parametrize("sizes", [(0, 200, 0), (0, 5)])
+def test_a_cluster_that_holds_all_images_is_named(sizes: tuple[int, ...]) -> None:
+    empty, collapsed = warnings(*sizes)
+    assert "got no image" in empty
+    assert "novel cluster dog holds 100% of the images; the clusters may have collapsed" in collapsed
+
+
+def test_one_cluster_cannot_collapse() -> None:
+    assert warnings(7) == []

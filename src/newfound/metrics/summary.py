@@ -10,6 +10,9 @@ from typing import Any
 
 from newfound.metrics.protocols import Accuracies, Clustering, Matching
 
+MOST_LISTED = 5
+"""Names in a warning; of more, it says how many there are."""
+
 
 def summarise(
     best_head: int,
@@ -65,14 +68,19 @@ def warnings_for(cluster_sizes: Sequence[int], names: Sequence[str]) -> list[str
     warnings = []
     if empty:
         warnings.append(
-            f"{len(empty)} of {len(names)} novel clusters got no image: {', '.join(empty)}; "
-            "there may be fewer novel classes than that"
+            f"{len(empty)} of {len(names)} novel clusters got no image: {_listed(empty)}; there may be fewer "
+            "novel classes than that"
         )
     largest = max(range(len(cluster_sizes)), key=lambda index: cluster_sizes[index])
     share = cluster_sizes[largest] / total
-    if share < 1 and share > (0.5 if len(cluster_sizes) > 2 else 0.9):
+    if len(cluster_sizes) > 1 and share > (0.5 if len(cluster_sizes) > 2 else 0.9):
         warnings.append(
             f"novel cluster {names[largest]} holds {share:.0%} of the images; "
             "the clusters may have collapsed, or one class is far larger than the others"
         )
     return warnings
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - MOST_LISTED
+    return ", ".join(names[:MOST_LISTED]) + (f" and {rest} more" if rest > 0 else "")
