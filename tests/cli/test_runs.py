@@ -110,6 +110,18 @@ def test_figures_of_one_run_and_of_two_side_by_side(run: Finished, tmp_path: Pat
             assert path.read_bytes().startswith({".png": b"\x89PNG", ".pdf": b"%PDF"}[path.suffix])
 
 
+def test_figures_are_drawn_over_those_of_one_run_and_over_nothing_else(run: Finished, tmp_path: Path) -> None:
+    copy = shutil.copytree(run.path, tmp_path / "copy")
+    works("figures", copy)
+    works("figures", copy)
+    Path("mine").mkdir()
+    Path("mine/tsne.pdf").write_text("my own picture")
+    refused(2, ("figures", copy, "--out", "mine"), "mine/tsne.pdf is something else", "another --out")
+    assert [path.read_text() for path in Path("mine").iterdir()] == ["my own picture"]
+    works("figures", "--compare", copy, copy, "--out", "two")
+    refused(2, ("figures", copy, "--out", "two"), "two/tsne.png is something else")
+
+
 def test_pretraining_is_reused_where_it_matches(tmp_path: Path) -> None:
     said = works("pretrain", "iic", *DIGITS, *TINY, "--out", "runs/first")
     assert "pretrained: weights are in runs/pretrained" in said

@@ -20,6 +20,7 @@ from newfound.report.curves import draw_curves
 from newfound.report.evaluation import evaluation_tables
 from newfound.report.figures import RunScores
 from newfound.report.figures import figures as draw_figures
+from newfound.report.saving import CURVES, MAPS, check_figures
 from newfound.review.predict import predict as predict_images
 from newfound.review.review import Review
 
@@ -69,14 +70,15 @@ def figures(
 
 
 def _check_folder(target: Path, new: bool) -> None:
-    """A run's own figures are drawn anew; those of a comparison belong to no run."""
+    """Figures of one run are drawn anew; those of a comparison belong to no run."""
     if target.is_file():
         raise UsageError(f"--out must be a folder; got the file {target}; choose another name")
     if new and target.is_dir() and any(target.iterdir()):
         raise UsageError(
             f"{target} must be a new folder; it holds {min(target.iterdir()).name}; choose another --out"
         )
-    check_writable(target / "tsne.png")
+    check_figures(target)
+    check_writable(target / f"{MAPS}.png")
 
 
 def titled(scores: list[RunScores], runs: list[Path]) -> list[RunScores]:
@@ -92,7 +94,7 @@ def draw_run_curves(run: Path, folder: Path) -> list[Path]:
     if not lines:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "curves.png"
+    path = folder / f"{CURVES}.png"
     draw_curves(lines, path)
     return [path]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from newfound.report.palette import colour
+from newfound.report.saving import ONE_RUN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     ax.set_xlabel(f"epoch of {lines[-1]['stage']}")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150, metadata={"Subject": ONE_RUN})
 
 
 def _draw_part(lines: Sequence[Mapping[str, Any]], part: str, ax: "Axes") -> None:

@@ -1,6 +1,5 @@
 """The paper's figures from scores of the test images: t-SNE maps and confusion matrices, as PNG and PDF."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from newfound.report.confusion import accuracy, draw_confusion, matched_table
 from newfound.report.palette import numbered
+from newfound.report.saving import AGNOSTIC, AWARE, MAPS, ONE_RUN, save
 from newfound.report.tsne import draw_tsne
 
 if TYPE_CHECKING:
@@ -43,11 +43,12 @@ def figures(runs: Sequence[RunScores], folder: Path) -> list[Path]:
     Confusion matrices need the true classes.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = {"tsne": tsne_figure(runs)}
+    says = ONE_RUN if len(runs) == 1 else None
+    drawn = {MAPS: tsne_figure(runs)}
     if not any(run.found for run in runs):
-        drawn["confusion-task-aware"] = task_aware_figure(runs)
-        drawn["confusion-task-agnostic"] = task_agnostic_figure(runs)
-    return [path for name, figure in drawn.items() for path in save(figure, folder / name)]
+        drawn[AWARE] = task_aware_figure(runs)
+        drawn[AGNOSTIC] = task_agnostic_figure(runs)
+    return [path for name, figure in drawn.items() for path in save(figure, folder / name, says)]
 
 
 def tsne_figure(runs: Sequence[RunScores]) -> "Figure":
@@ -125,14 +126,3 @@ def _grid(rows: int, columns: int, title: str) -> "tuple[Figure, list[list[Axes]
     axes = figure.subplots(rows, columns, squeeze=False)
     figure.suptitle(title, fontsize=11, fontweight="bold")
     return figure, axes.tolist()
-
-
-def save(figure: "Figure", stem: Path) -> list[Path]:
-    """Write the figure as PNG and PDF, the same bytes for the same figure."""
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
-    with warnings.catch_warnings():
-        # The font has no such character: the index beside the name still tells which class it is.
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
-        figure.savefig(paths[0], dpi=150)
-        figure.savefig(paths[1], dpi=300, metadata={"CreationDate": None})
-    return paths
