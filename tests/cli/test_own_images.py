@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import pytest
 import torch
 
 from newfound.engine.checkpoint import Checkpoint
@@ -57,6 +58,17 @@ def test_figures_that_need_no_truth_are_drawn(own_run: Finished, images: OwnImag
     assert all(Path(path).stat().st_size > 1000 for path in drawn)
     assert left_out.startswith("left out: the confusion matrices, which need true classes")
     refused(2, ("figures", own_run.path, "--data-dir", "."), "--data-dir", "own images")
+
+
+@pytest.mark.parametrize("verb", ["figures", "export"])
+@pytest.mark.parametrize("part", ["labelled", "pile"])
+def test_nothing_is_written_among_the_images(
+    verb: str, part: str, own_run: Finished, images: OwnImages
+) -> None:
+    inside = getattr(images, part) / "new"
+    out = ("--out", inside) if verb == "figures" else (inside,)
+    refused(2, (verb, own_run.path, *out), "must lie outside of the images", "choose another place")
+    assert not inside.exists()
 
 
 def test_the_map_shows_the_classes_of_the_assignments(own_run: Finished) -> None:

@@ -57,7 +57,11 @@ def test_images_that_have_changed(run: Finished) -> None:
     config = json.loads((mine / "config.json").read_text())
     config["data"]["subset"] = 11
     (mine / "config.json").write_text(json.dumps(config))
-    refused(2, ("trust", mine), "those that the run began with", "begin a new run")
+    refused(
+        2,
+        ("trust", mine),
+        "have changed: 60 labelled and 60 unlabelled then, 55 labelled and 55 unlabelled now",
+    )
 
 
 def test_what_is_no_trial(run: Finished) -> None:

@@ -14,6 +14,7 @@ from newfound.cli.output import output, show_left_out
 from newfound.core.errors import UsageError
 from newfound.engine.files import check_writable
 from newfound.experiment import Folder
+from newfound.experiment.folder import check_apart
 from newfound.experiment.relocate import relocate as move_images
 from newfound.experiment.reopen import evaluator_of, found_classes
 from newfound.report.curves import draw_curves
@@ -50,7 +51,7 @@ def figures(
     runs = [run] if run else list(compare or ())
     target = out or (runs[-1] / "figures" if not compare else Path("figures"))
     for folder in runs:
-        Folder(folder).read()
+        check_apart(target, Folder(folder).source())
     _check_folder(target, new=compare is not None)
     scores = titled([run_scores(folder, data_dir) for folder in runs], runs)
     if len({tuple(run.class_names) for run in scores}) > 1:

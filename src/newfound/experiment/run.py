@@ -64,14 +64,29 @@ def check_images(saved: Checkpoint, folder: Folder, dataset: Dataset) -> None:
         )
     if saved.state["images"] != dataset.fingerprint():
         raise UsageError(
-            f"the images must be those that the run began with; those of {folder.path} have changed; "
-            "bring them back, or begin a new run"
+            f"the images must be those that the run began with; those of {folder.path} have changed"
+            f"{_then_and_now(saved, dataset.split)}; bring them back, or begin a new run"
         )
     if tuple(saved.state["class_names"]) != dataset.class_names:
         raise UsageError(
             f"the classes must have the names that the run began with; those of {folder.path} have changed; "
             "give them back, or begin a new run"
         )
+
+
+def _then_and_now(saved: Checkpoint, split: Split) -> str:
+    """How many images there were and are; nothing of a run that an earlier version saved."""
+    if "num_images" not in saved.state:
+        return ""
+    then, now = (
+        f"{labelled:,} labelled and {unlabelled:,} unlabelled"
+        for labelled, unlabelled in (saved.state["num_images"], _num_images(split))
+    )
+    return f": {then} then, {now} now"
+
+
+def _num_images(split: Split) -> tuple[int, int]:
+    return len(split.labelled), len(split.unlabelled)
 
 
 class Run:
@@ -260,6 +275,7 @@ class Run:
             "start": self.start,
             "epoch": epoch,
             "images": self.fingerprint,
+            "num_images": _num_images(self.split),
             "lines": self.log.lines,
             **self.account.as_dict(self.device),
             "scaler": trainer.step.scaler.state_dict(),
