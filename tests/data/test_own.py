@@ -161,6 +161,18 @@ def test_what_cannot_be_used_is_listed_or_fatal(labelled: Path, pile: Path, pain
         load_own(labelled, pile, 2, None, strict=True)
 
 
+def test_a_pipe_is_no_image(labelled: Path, pile: Path, tmp_path: Path) -> None:
+    pipe, link, files = pile / "b" / "pipe.png", labelled / "cat" / "link.png", tmp_path / "files.txt"
+    os.mkfifo(pipe)
+    os.mkfifo(tmp_path / "another")
+    link.symlink_to(tmp_path / "another")
+    files.write_text(f"{pipe}\n{pile / 'a' / '0.png'}\n")
+    said = [f"{link}: not a regular file", f"{pipe}: not a regular file"]
+    for unlabelled in (pile, files):
+        assert list(load_own(labelled, unlabelled, 1).skipped) == said
+        assert list(load_pile(unlabelled, 24, strict=False)[1]) == said[1:]
+
+
 def test_a_class_that_cannot_be_read_at_all_is_no_class(labelled: Path, pile: Path) -> None:
     for path in (labelled / "ant" / "deep").iterdir():
         path.write_text("no image")

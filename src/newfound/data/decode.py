@@ -26,7 +26,7 @@ Size = tuple[int, int]
 def decode(path: str | Path, size: Size | None = None) -> Pixels:
     """One file → (H, W, 3), resized with antialiasing when `size` is given."""
     try:
-        with Image.open(path) as image:
+        with _opened(path) as image:
             if size is not None:
                 # a JPEG is read at half, quarter or eighth scale, but at least twice as large as needed
                 image.draft(None, (2 * max(size), 2 * max(size)))
@@ -100,9 +100,16 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
 
 
+def _opened(path: str | Path) -> Image.Image:
+    """A regular file only: opening a pipe would wait for ever."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError("not a regular file")
+    return Image.open(path)
+
+
 def _stored_size(path: str) -> Size | None:
     try:
-        with Image.open(path) as image:
+        with _opened(path) as image:
             return image.height, image.width
     except Exception:  # decoding meets the same failure and reports it
         return None
