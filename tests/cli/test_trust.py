@@ -21,6 +21,7 @@ def test_hidden_classes_are_looked_for_with_the_settings_of_the_run(run: Finishe
         f"{accuracy:.1f} % of their 24 images came into the right class"
     )
     assert line in out
+    assert "all in one class would be 50.0 %" in out
     assert results["config"] == json.loads((mine / "results.json").read_text())["config"]
     works("report", mine)
     assert line in (mine / "report.html").read_text(encoding="utf-8")

@@ -68,7 +68,7 @@ def test_keys_of_results(results: dict[str, Any]) -> None:
 def test_keys_of_the_scores(results: dict[str, Any]) -> None:
     assert set(results["task_aware"]) == {"train", "test"}
     for split in results["task_aware"].values():
-        assert set(split) == {"acc", "nmi", "ari", "per_class_accuracy", "cluster_sizes"}
+        assert set(split) == {"acc", "nmi", "ari", "per_class_accuracy", "cluster_sizes", "class_sizes"}
         assert all(set(split[metric]) == NUMBER for metric in ("acc", "nmi", "ari"))
     assert set(results["task_agnostic"]) == {"legacy", "novel-ids", "joint"}
     for matching in results["task_agnostic"].values():

@@ -66,6 +66,7 @@ def test_task_aware_takes_any_names() -> None:
     assert record.acc == record.nmi == record.ari == 1
     assert record.per_class_accuracy == [1, 1]
     assert record.cluster_sizes == [1, 2]
+    assert record.class_sizes == [2, 1]
 
 
 def test_per_class_accuracy_follows_the_true_classes() -> None:

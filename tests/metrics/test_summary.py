@@ -10,7 +10,10 @@ from newfound.core.records import Task
 from newfound.metrics.protocols import Accuracies, Clustering, task_agnostic, task_aware
 from newfound.metrics.summary import summarise, warnings_for
 
-HEADS = [Clustering(0.9, 0.8, 0.7, [0.9, nan], [6, 4]), Clustering(0.5, 0.4, 0.3, [0.2, nan], [5, 5])]
+HEADS = [
+    Clustering(0.9, 0.8, 0.7, [0.9, nan], [6, 4], [10, 0]),
+    Clustering(0.5, 0.4, 0.3, [0.2, nan], [5, 5], [10, 0]),
+]
 
 
 def test_each_number_has_its_mean_and_the_value_of_the_given_head() -> None:
@@ -23,6 +26,7 @@ def test_each_number_has_its_mean_and_the_value_of_the_given_head() -> None:
                 "ari": {"mean": pytest.approx(0.5), "best_head": 0.3},
                 "per_class_accuracy": [0.2, None],
                 "cluster_sizes": [5, 5],
+                "class_sizes": [10, 0],
             }
         },
         "task_agnostic": {},

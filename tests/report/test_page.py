@@ -151,7 +151,7 @@ def test_accuracy_and_estimate_where_there_are_any(tmp_path: Path) -> None:
 
 
 def test_what_became_of_hidden_classes(tmp_path: Path) -> None:
-    draw(tmp_path / "page.html", pile(), "", trust=Trust(["ant", "bee"], 1234, 0.876))
+    draw(tmp_path / "page.html", pile(), "", trust=Trust(["ant", "bee"], 1234, 0.876, 0.876, None))
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (
         "2 known classes were hidden and looked for in the same way (ant, bee): 87.6 % of their 1,234" in text

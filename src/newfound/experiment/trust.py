@@ -15,6 +15,11 @@ class Trust:
     images: int
     """Of the hidden classes, among which they were looked for."""
     accuracy: float
+    """Of the head that is used."""
+    over_heads: float
+    """The mean of the accuracies of all heads."""
+    largest: float | None
+    """The share of the largest hidden class, the best that one guess gets; None if nobody noted it."""
 
     @classmethod
     def of(cls, folder: Folder) -> "Trust | None":
@@ -26,16 +31,22 @@ class Trust:
             raise RunError(
                 f"{folder.trust.path} must hold what newfound trust wrote; got another run; move it away"
             )
-        left = trial["classes"]["known"]
+        left, found = trial["classes"]["known"], trial["task_aware"]["train"]
+        sizes = found.get("class_sizes")  # which earlier versions did not write
         return cls(
             hidden=[name for name in run["classes"]["known"] if name not in left],
             images=sum(trial["cluster_sizes"]),
-            accuracy=trial["task_aware"]["train"]["acc"]["best_head"],
+            accuracy=found["acc"]["best_head"],
+            over_heads=found["acc"]["mean"],
+            largest=max(sizes) / sum(sizes) if sizes else None,
         )
 
     def __str__(self) -> str:
+        used, mean = f"{100 * self.accuracy:.1f} %", f"{100 * self.over_heads:.1f} %"
+        heads = f", by the head that is used, the one of the lowest loss; the mean of the heads is {mean}"
+        chance = "" if self.largest is None else f"; all in one class would be {100 * self.largest:.1f} %"
         return (
             f"{len(self.hidden)} known classes were hidden and looked for in the same way "
-            f"({', '.join(self.hidden)}): {100 * self.accuracy:.1f} % of their {self.images:,} images came "
-            "into the right class (task-aware ACC, Hungarian matching)"
+            f"({', '.join(self.hidden)}): {used} of their {self.images:,} images came "
+            f"into the right class (task-aware ACC, Hungarian matching){heads * (used != mean)}{chance}"
         )

@@ -34,6 +34,7 @@ class Clustering:
     ari: float
     per_class_accuracy: list[float]
     cluster_sizes: list[int]
+    class_sizes: list[int]
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def clustering(clusters: Tensor, classes: Tensor, num_clusters: int) -> Clusteri
         ari=ari(clusters, classes),
         per_class_accuracy=[_share(hit, size) for hit, size in zip(hits, sizes, strict=True)],
         cluster_sizes=table.sum(1).tolist(),
+        class_sizes=sizes,
     )
 
 

@@ -35,11 +35,12 @@ def summarise(
 
 
 def _over_heads(heads: Sequence[Clustering], best: int) -> dict[str, Any]:
-    """One split by the task-aware protocol; the two lists are those of the best head."""
+    """One split by the task-aware protocol; its lists are those of the best head."""
     return {
         **_numbers(heads, ("acc", "nmi", "ari"), best),
         "per_class_accuracy": [_or_none(value) for value in heads[best].per_class_accuracy],
         "cluster_sizes": list(heads[best].cluster_sizes),
+        "class_sizes": list(heads[best].class_sizes),
     }
 
 
