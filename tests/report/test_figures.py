@@ -13,6 +13,7 @@ from newfound.report.curves import draw_curves
 from newfound.report.figures import RunScores, figures, task_agnostic_figure, task_aware_figure, tsne_figure
 
 NAMES = ["cat", "dog", "frog", "horse", "ship"]
+HEAD = "by the head that is used, the one of the lowest loss"
 FILES = [
     f"{figure}.{kind}"
     for figure in ("tsne", "confusion-task-aware", "confusion-task-agnostic")
@@ -47,12 +48,12 @@ def test_without_truth_only_the_map_is_drawn(tmp_path: Path) -> None:
 
 def test_titles_name_the_protocol_the_part_and_the_accuracy() -> None:
     aware = task_aware_figure([scored("UNOv2"), scored("UNOv2 + inter-class")])
-    assert aware.get_suptitle() == "Task-aware protocol, test images"
+    assert aware.get_suptitle() == f"Task-aware protocol, test images\n{HEAD}"
     titles = [axes.get_title() for axes in aware.axes]
     assert titles[1] == "UNOv2\nnovel images, novel head: ACC 100.0%"
     assert titles[2] == "UNOv2 + inter-class\nknown images, known head: ACC 100.0%"
     agnostic = task_agnostic_figure([scored("IIC")])
-    assert agnostic.get_suptitle() == "Task-agnostic protocol (novel-ids), test images"
+    assert agnostic.get_suptitle() == f"Task-agnostic protocol (novel-ids), test images\n{HEAD}"
     assert "ACC 100.0%" in agnostic.axes[0].get_title()
 
 

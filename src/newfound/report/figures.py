@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_IN_LEGEND = 20
+USED = "by the head that is used, the one of the lowest loss"
+"""Tables print the mean over the heads."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def _legend(figure: "Figure", ax: "Axes") -> None:
 
 def task_aware_figure(runs: Sequence[RunScores]) -> "Figure":
     """Known images through the known head and novel ones through the novel head, a row for each run."""
-    figure, axes = _grid(len(runs), 2, "Task-aware protocol, test images")
+    figure, axes = _grid(len(runs), 2, f"Task-aware protocol, test images\n{USED}")
     for run, (left, right) in zip(runs, axes, strict=True):
         known = run.labels < run.num_known
         _draw_part(run, known, run.scores[:, : run.num_known], 0, "known images, known head", left)
@@ -100,7 +102,7 @@ def _draw_part(
 
 def task_agnostic_figure(runs: Sequence[RunScores]) -> "Figure":
     """All images over all classes, clusters matched with novel classes only, a column for each run."""
-    figure, axes = _grid(1, len(runs), "Task-agnostic protocol (novel-ids), test images")
+    figure, axes = _grid(1, len(runs), f"Task-agnostic protocol (novel-ids), test images\n{USED}")
     for run, ax in zip(runs, axes[0], strict=True):
         names = numbered(run.class_names)
         table = matched_table(
