@@ -78,7 +78,7 @@ def _jobs(candidate: Candidate, place: Path) -> list[Job]:
 
 
 def _table(found: Mapping[str, Any]) -> Table:
-    """A row for each candidate, as given, the best marked."""
+    """A row for each candidate, as given, with what can be said of its place."""
     what, seeds = found["benchmark"], len(found["seeds"])
     if found["subset"] is not None:
         what += f", at most {found['subset']} images of each class"
@@ -88,9 +88,7 @@ def _table(found: Mapping[str, Any]) -> Table:
         "seconds of discovery"
     )
     table = Table(*found["chosen"], title=title, box=box.SIMPLE_HEAD)
-    means = [each["mean"] for each in found["candidates"] if each["mean"] is not None]
-    highest = max(means)
-    mark = "best" if means.count(highest) == 1 else "tied"
+    highest = next(each for each in found["candidates"] if each["settings"] == found["chosen"])
     for heading in ("task-aware ACC", "seconds", ""):
         table.add_column(heading, justify="right")
     for each in found["candidates"]:
@@ -98,6 +96,17 @@ def _table(found: Mapping[str, Any]) -> Table:
         if each["mean"] is not None:
             std = None if each["std"] is None else 100 * each["std"]
             acc = str(Measured(100 * each["mean"], std, seeds))
-        best = mark if each["mean"] == highest else ""
-        table.add_row(*map(str, each["settings"].values()), acc, seconds, best)
+        table.add_row(*map(str, each["settings"].values()), acc, seconds, place(each, highest))
     return table
+
+
+def place(each: Mapping[str, Any], highest: Mapping[str, Any]) -> str:
+    """Whether a candidate has the highest mean, or may: its mean is off by less than the seeds spread."""
+    if each["mean"] is None:
+        return ""
+    if each["mean"] == highest["mean"]:
+        return "highest"
+    if each["std"] is None:
+        return "one seed cannot tell"
+    near = highest["mean"] - each["mean"] < max(highest["std"], each["std"])
+    return "not told apart" if near else ""
