@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shutil
 from pathlib import Path
 
 from tests.cli.calls import TINY, contents, refused, works
@@ -34,6 +35,19 @@ def test_from_found_to_named_and_exported(mine: Path, images: OwnImages) -> None
     assert len(list(Path("sorted/zebra").iterdir())) == parts["zebra"]
     # What the run wrote is as it was.
     assert {path: data for path, data in contents(mine).items() if path.name != "edits.jsonl"} == before
+
+
+def test_an_old_page_is_told_until_it_is_drawn_anew(mine: Path) -> None:
+    run = Path(shutil.move(mine, "my run é"))
+    hint = "newfound report 'my run é' draws the page anew"
+    assert "draws the page" not in works("classes", run)
+    assert hint in works("rename", run, "novel-1=zebra")
+    assert hint in works("classes", run)
+    works("report", run)
+    assert "draws the page" not in works("classes", run)
+    assert hint in works("undo", run)
+    (run / "report.html").unlink()
+    assert hint in works("classes", run)
 
 
 def test_the_page_and_predictions_follow(mine: Path, images: OwnImages) -> None:

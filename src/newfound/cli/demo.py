@@ -58,7 +58,7 @@ def demo(
         f"written: {out}/results.json, {out}/assignments.csv, {len(drawn)} figures in {out}/figures"
     )
     mine = Folder(out)
-    write_page(Review.open(out), pile_of(mine), call=f"newfound demo --out {out} --seed {seed}")
+    write_page(Review.open(out), pile_of(mine), call=f"newfound demo --out {mine.quoted} --seed {seed}")
     console.print(f"to look at what was found, open {mine.report}")
 
 

@@ -10,6 +10,7 @@ from rich.table import Column, Table
 from newfound.cli.options import RunFolder
 from newfound.cli.output import output
 from newfound.core.errors import UsageError
+from newfound.experiment import Folder
 from newfound.review.edits import Edit, Merge, Move, Rename, Split
 from newfound.review.export import Format, write_export
 from newfound.review.files import How
@@ -123,5 +124,12 @@ def _show(review: Review) -> None:
     output().print(table)
     known = [name for key, name in review.names.items() if key < review.num_known]
     output().print(f"known classes: {', '.join(known)}")
-    if review.log and not review.folder.source().arrays:
-        print(f"newfound report {review.folder.path} draws the page anew")
+    if _page_is_old(review.folder) and not review.folder.source().arrays:
+        print(f"newfound report {review.folder.quoted} draws the page anew")
+
+
+def _page_is_old(folder: Folder) -> bool:
+    """Whether it does not show the last edit, if there was one."""
+    if not (folder.edits.exists() and folder.report.exists()):
+        return folder.edits.exists()
+    return folder.report.stat().st_mtime_ns < folder.edits.stat().st_mtime_ns

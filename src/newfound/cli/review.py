@@ -28,6 +28,6 @@ def review(
     try:
         server.serve_forever()
     except KeyboardInterrupt:
-        print(f"\nended; newfound classes {run} lists what you left")
+        print(f"\nended; newfound classes {folder.quoted} lists what you left")
     finally:
         server.server_close()

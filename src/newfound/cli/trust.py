@@ -44,7 +44,7 @@ def trust(
     if results is None:
         raise RunError("the run with hidden classes must finish; it did not; see above")
     console.print(str(Trust.of(folder)))
-    console.print(f"newfound report {run} shows it on its page")
+    console.print(f"newfound report {folder.quoted} shows it on its page")
 
 
 def _source(folder: Folder, data_dir: str | None, held_out: int | None) -> Source:

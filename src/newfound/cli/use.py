@@ -1,5 +1,6 @@
 """The verbs that use finished runs: evaluate, figures, predict, relocate."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -138,7 +139,7 @@ def _check_run_first(run: Path, images: Path) -> None:
     if Folder(images).config.exists() and not Folder(run).config.exists():
         raise UsageError(
             f"predict takes the run first and then the images; got the images {run} first; "
-            f"write newfound predict {images} {run}"
+            f"write {shlex.join(['newfound', 'predict', str(images), str(run)])}"
         )
     Folder(run).read()
 
@@ -160,8 +161,9 @@ def relocate(run: RunFolder, *, labelled: Labelled = None, unlabelled: Unlabelle
         raise UsageError(
             "relocate needs a new place: --labelled, --unlabelled or both; got neither; give one"
         )
-    move_images(Folder(run), labelled, unlabelled)
-    print(f"{run} finds its images again; newfound report {run} draws its page anew")
+    folder = Folder(run)
+    move_images(folder, labelled, unlabelled)
+    print(f"{run} finds its images again; newfound report {folder.quoted} draws its page anew")
 
 
 def sizes_table(sizes: Mapping[str, int]) -> Table:

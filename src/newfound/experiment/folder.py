@@ -1,6 +1,7 @@
 """A run's folder: its names, what it was asked for, and that no other run is overwritten."""
 
 import json
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,11 @@ class Folder:
     """The files of one run."""
 
     path: Path
+
+    @property
+    def quoted(self) -> str:
+        """Its path as a command takes it that is copied from what we print."""
+        return shlex.quote(str(self.path))
 
     @property
     def config(self) -> Path:

@@ -120,7 +120,7 @@ def _load(folder: Folder, data_dir: str | None) -> Dataset:
         if given and not os.path.exists(given):
             raise DataError(
                 f"the images of {folder.path} must be where they were; {given} does not exist; bring it "
-                f"back, or tell where it is with newfound relocate {folder.path}"
+                f"back, or tell where it is with newfound relocate {folder.quoted}"
             )
     return (replace(source, data_dir=data_dir) if data_dir else source).load()
 

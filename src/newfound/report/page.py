@@ -1,6 +1,5 @@
 """The page of a run: what was found, to be opened in any browser; one file, nothing fetched from anywhere."""
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +97,7 @@ def page(
         shown=shown,
         comparable=pile.comparable,
         run=str(review.folder.path),
-        quoted=shlex.quote(str(review.folder.path)),
+        quoted=review.folder.quoted,
         has_files=not review.folder.source().arrays,
         few=pile.num_known < 2 * FEWEST,
         edits=len(review.edits),

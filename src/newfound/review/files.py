@@ -29,7 +29,7 @@ def files_of_pile(review: Review) -> list[Path]:
     missing = [file for file in files if not file.is_file()]
     if missing:
         own = review.folder.source().unlabelled
-        moved = f"newfound relocate {review.folder.path} if they moved, or " if own else ""
+        moved = f"newfound relocate {review.folder.quoted} if they moved, or " if own else ""
         raise DataError(
             f"this needs the pile as files, where they were; {len(missing):,} of {len(files):,} images are "
             f"no files there, first {missing[0]}; {moved}export a csv"

@@ -120,7 +120,7 @@ class Review:
             if new in left:
                 raise UsageError(
                     f"a name must be free; {new!r} is a class already; make them one with newfound merge "
-                    f"{self.folder.path}, or choose another"
+                    f"{self.folder.quoted}, or choose another"
                 )
             left.append(new)
         self._add(Rename(ids, list(names.values())))
@@ -216,7 +216,7 @@ class Review:
                 f"{self.folder.path} lists them"
             )
         if composed(name) not in ids:
-            raise unknown("class", name, ids, f"newfound classes {self.folder.path} lists them")
+            raise unknown("class", name, ids, f"newfound classes {self.folder.quoted} lists them")
         return ids[composed(name)]
 
     def _novel(self, name: str) -> int:
