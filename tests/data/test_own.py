@@ -127,7 +127,10 @@ def test_sizes_differ(labelled: Path, pile: Path, paint: Paint) -> None:
     dataset = load_own(labelled, pile, 1, None, strict=True)
     assert dataset.split.labelled.size == dataset.split.unlabelled.size == (96, 96)
     assert dataset.split.look.kind == "imagenet"
-    assert "96 x 96 pixels (the median of the shorter sides is 100)" in dataset.note
+    assert (
+        "96 x 96 pixels (of 32, 64, 96, 128, 224 the nearest to the median of the shorter sides, 100)"
+        in dataset.note
+    )
     asked = load_own(labelled, pile, 1, 40, strict=True)
     assert asked.split.labelled.size == (40, 40)
     assert "as asked" in asked.note

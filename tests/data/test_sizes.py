@@ -25,7 +25,8 @@ def test_choice(sizes: list[tuple[int, int]], side: int) -> None:
 
 
 def test_the_reason_is_told() -> None:
-    assert choose_side([(100, 300)] * 2)[1] == "the median of the shorter sides is 100"
+    reason = choose_side([(100, 300)] * 2)[1]
+    assert reason == "of 32, 64, 96, 128, 224 the nearest to the median of the shorter sides, 100"
     assert choose_side([(28, 28)])[1] == "the size of every image"
 
 

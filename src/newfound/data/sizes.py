@@ -22,7 +22,10 @@ def choose_side(sizes: Sequence[Size]) -> tuple[int, str]:
         return first[0], "the size of every image"
     middle = median(shorter)
     side = min(LADDER, key=lambda step: max(step / middle, middle / step))
-    return side, f"the median of the shorter sides is {middle:g}"
+    return (
+        side,
+        f"of {', '.join(map(str, LADDER))} the nearest to the median of the shorter sides, {middle:g}",
+    )
 
 
 def check_side(side: int) -> int:
