@@ -227,6 +227,10 @@ def test_a_file_where_the_run_should_be(run: Finished) -> None:
     for out in ("file", "file/run"):
         call = ("discover", "iic", *DIGITS, *TINY, "--out", out)
         refused(1, call, f"run folder {out} must be writable", "another --out")
+    estimate = ("estimate", "iic", *DIGITS, "--out", "file/estimate")
+    refused(
+        1, estimate, "must be readable and writable", "Not a directory", "mend that, or choose another place"
+    )
     refused(2, ("figures", run.path, "--out", "file"), "--out must be a folder", "the file file")
     assert Path("file").read_text() == "precious"
 

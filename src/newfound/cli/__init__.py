@@ -55,7 +55,11 @@ def _call(arguments: list[str]) -> int | None:
         return _fail(_sentence(error), 2)
     except OSError as error:
         where = error.filename or "a file"
-        return _fail(f"{where} must be readable and writable; got: {error.strerror or error}", 1)
+        return _fail(
+            f"{where} must be readable and writable; got: {error.strerror or error}; mend that, or choose "
+            "another place",
+            1,
+        )
     except (MemoryError, RuntimeError) as error:
         if not ran_out_of_memory(error):
             raise
