@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from newfound.report import tsne
+from newfound.report.figures import _grid
 from newfound.report.tsne import draw_tsne, embed, spread, stratified
 
 
@@ -31,6 +33,23 @@ def test_badges_do_not_overlap() -> None:
     gaps = np.linalg.norm(placed[:, None] - placed[None], axis=-1)[~np.eye(4, dtype=bool)]
     assert gaps.min() >= 1.0
     assert np.abs(placed[3] - crowded[3]).max() < 0.01
+
+
+def test_badges_lie_within_the_axes_and_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The class on top would hide the title, and two that lie together would hide each other."""
+    centres = np.array([[0.0, 40.0], [-30.0, 0.0], [0.0, -40.0], [30.0, 0.0], [30.0, 2.0]])
+    labels = np.repeat(np.arange(5), 8)
+    points = centres[labels] + np.random.default_rng(0).normal(size=(40, 2))
+    monkeypatch.setattr(tsne, "embed", lambda logits: points)
+    figure, ((axes,),) = _grid(1, 1, "maps")
+    draw_tsne(np.eye(5)[labels], labels, list("abcde"), 3, "IIC", axes)
+    figure.draw_without_rendering()
+    inside = axes.get_window_extent()
+    badges = [patch.get_window_extent() for text in axes.texts if (patch := text.get_bbox_patch())]
+    assert len(badges) == 5
+    for index, badge in enumerate(badges):
+        assert badge.y1 < inside.y1
+        assert not any(badge.overlaps(other) for other in badges[:index])
 
 
 def test_every_class_present_is_marked_with_its_index() -> None:

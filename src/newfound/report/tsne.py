@@ -45,12 +45,14 @@ def draw_tsne(
 
 
 def _mark(points: Floats, labels: Ints, size: int, axes: "Axes") -> None:
-    """Write the index of each class above its images, moved aside where two would overlap."""
+    """Write the index of each class above its images, within the axes, aside where two would overlap."""
     badge = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "0.4", "linewidth": 0.6}
     present = np.unique(labels)
-    unit = 0.006 * size * float(np.ptp(points))
-    places = np.stack([_above(points[labels == index], unit) for index in present])
-    for index, (x, y) in zip(present, spread(places, unit), strict=True):
+    unit = 0.008 * size * float(np.ptp(points))
+    places = spread(np.stack([_above(points[labels == index], unit) for index in present]), unit)
+    axes.update_datalim(np.concatenate([places - unit / 2, places + unit / 2]))
+    axes.autoscale_view()
+    for index, (x, y) in zip(present, places, strict=True):
         axes.text(x, y, str(index), fontsize=size, fontweight="bold", ha="center", va="center", bbox=badge)
 
 
