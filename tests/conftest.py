@@ -1,5 +1,7 @@
 """What several tests share."""
 
+import signal
+
 import pytest
 import torch
 
@@ -9,6 +11,8 @@ from tests.tiny import SUBSET
 
 # Small tensors: more threads only wait for each other.
 torch.set_num_threads(1)
+# A shell starts jobs in the background with Ctrl-C ignored, and so would be what tests start and stop.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
