@@ -12,7 +12,6 @@ from rich.table import Table
 from newfound.cli.progress import EpochProgress, advice_for
 from newfound.cli.stopping import RESUME, Stopping
 from newfound.data.images import Split
-from newfound.engine.trainer import EpochRecord
 from newfound.estimate.trial import Trial
 from newfound.experiment import Stopped
 from newfound.experiment.estimation import estimate
@@ -27,13 +26,10 @@ class TrialProgress(EpochProgress):
     """Shows the epochs of the network, then the trials."""
 
     def trial(self, trial: Trial, done: int, of: int, seconds: float) -> None:
-        silhouette = "" if trial.silhouette is None else f", silhouette {trial.silhouette:.3f}"
-        detail = f"{trial.extra} extra clusters: accuracy {trial.accuracy:.1%}{silhouette}"
-        record = EpochRecord("trial", done - 1, of, 0.0, {}, [], seconds, 0.0)
         if self.console.is_terminal:
-            self._advance(record, detail)
+            self._advance("trial", done, of, trial.in_words)
         else:
-            self._print(record, detail)
+            self._lines.trial(trial, done, of, seconds)
 
 
 def run_estimate(

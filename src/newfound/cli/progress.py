@@ -1,6 +1,5 @@
 """Progress as it happens: a live bar on a terminal, plain lines elsewhere."""
 
-import time
 from types import TracebackType
 
 from rich.console import Console
@@ -12,9 +11,8 @@ from newfound.data.images import Look
 from newfound.engine.device import resolve_device
 from newfound.engine.trainer import EpochRecord
 from newfound.experiment.model import encoder_name
+from newfound.experiment.telling import Lines
 
-PLAIN_SECONDS = 5.0
-"""Plain lines come at most this often, and for the first and last epoch."""
 PATIENCE_MINUTES = 20
 """A stage that takes longer on a CPU is worth a word about it."""
 
@@ -45,8 +43,7 @@ class EpochProgress:
             expand=True,
         )
         self._tasks: dict[str, TaskID] = {}
-        self._acc = ""
-        self._printed = 0.0
+        self._lines = Lines(self.say)
 
     def __enter__(self) -> "EpochProgress":
         if self.console.is_terminal:
@@ -64,15 +61,11 @@ class EpochProgress:
 
     def __call__(self, record: EpochRecord, scores: dict[str, float]) -> None:
         self._advise(record)
-        if "task_aware.train.acc" in scores:
-            self._acc = f"task-aware train ACC {scores['task_aware.train.acc']:.1%} (mean of heads)  "
-        terms = " ".join(f"{name} {value:.3f}" for name, value in record.losses.items())
-        acc = self._acc if record.stage == "discover" else ""
-        detail = f"{acc}{record.images_per_second:,.0f} images/s  {terms}"
         if self.console.is_terminal:
-            self._advance(record, detail)
+            detail = self._lines.detail(record, scores)
+            self._advance(record.stage, record.epoch + 1, record.epochs, detail)
         else:
-            self._print(record, detail)
+            self._lines(record, scores)
 
     def _advise(self, record: EpochRecord) -> None:
         minutes = record.epochs * record.seconds / 60
@@ -80,17 +73,7 @@ class EpochProgress:
             self.say(f"{record.stage} alone takes about {minutes:.0f} minutes on this CPU; {self._advice}")
             self._advice = ""
 
-    def _advance(self, record: EpochRecord, detail: str) -> None:
-        if record.stage not in self._tasks:
-            self._tasks[record.stage] = self._bar.add_task(
-                f"{self.label}{record.stage}", total=record.epochs, detail=""
-            )
-        self._bar.update(self._tasks[record.stage], completed=record.epoch + 1, detail=detail)
-
-    def _print(self, record: EpochRecord, detail: str) -> None:
-        done = record.epoch + 1
-        due = time.monotonic() - self._printed >= PLAIN_SECONDS
-        if due or done in (1, record.epochs):
-            self._printed = time.monotonic()
-            left = (record.epochs - done) * record.seconds
-            self.say(f"{record.stage} {done}/{record.epochs}  {left:.0f} s left  {detail}")
+    def _advance(self, stage: str, done: int, of: int, detail: str) -> None:
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bar.add_task(f"{self.label}{stage}", total=of, detail="")
+        self._bar.update(self._tasks[stage], completed=done, detail=detail)

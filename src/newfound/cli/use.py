@@ -54,6 +54,8 @@ def figures(
     for folder in runs:
         check_apart(target, Folder(folder).source())
     _check_folder(target, new=compare is not None)
+    if out is not None:
+        check_figures(out)
     scores = titled([run_scores(folder, data_dir) for folder in runs], runs)
     if len({tuple(run.class_names) for run in scores}) > 1:
         raise UsageError(
@@ -79,7 +81,6 @@ def _check_folder(target: Path, new: bool) -> None:
         raise UsageError(
             f"{target} must be a new folder; it holds {min(target.iterdir()).name}; choose another --out"
         )
-    check_figures(target)
     check_writable(target / f"{MAPS}.png")
 
 

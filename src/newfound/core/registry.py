@@ -100,8 +100,9 @@ def register(
 
 
 def _code(method: type[Method]) -> str:
-    path = getattr(sys.modules.get(method.__module__), "__file__", None)
-    return blake2b(Path(path).read_bytes(), digest_size=8).hexdigest() if path else ""
+    path = Path(getattr(sys.modules.get(method.__module__), "__file__", None) or "")
+    # In a notebook there is no file, in a zip none that could be read.
+    return blake2b(path.read_bytes(), digest_size=8).hexdigest() if path.is_file() else ""
 
 
 def _check_same(name: str, old: type[Learner], new: type[Learner]) -> None:

@@ -39,7 +39,7 @@ def hold_out(dataset: Dataset, number: int) -> Dataset:
     shown = Split(labelled, labels, unlabelled, Task(first, number), split.look)
     truth = Truth(hidden, *test)
     note = f"{dataset.name}: {contents(shown, truth)}; known classes held out: {', '.join(names[first:])}"
-    return replace(dataset, split=shown, truth=truth, class_names=names, note=note)
+    return replace(dataset, split=shown, truth=truth, class_names=names, note=note, origin={})
 
 
 def _check(number: int, num_known: int) -> None:

@@ -32,6 +32,12 @@ class Trial:
     num_novel: int
     """The number of novel classes, if this is the right clustering."""
 
+    @property
+    def in_words(self) -> str:
+        """What is told of it as it ends."""
+        silhouette = "" if self.silhouette is None else f", silhouette {self.silhouette:.3f}"
+        return f"{self.extra} extra clusters: accuracy {self.accuracy:.1%}{silhouette}"
+
 
 @dataclass(frozen=True)
 class Estimate:

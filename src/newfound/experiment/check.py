@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from newfound.core.config import ConstraintConfig, Recipe
+from newfound.core.config import Recipe
 from newfound.core.errors import UsageError, ran_out_of_memory, reason_of
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Clock, Losses, Outputs, Task
@@ -33,7 +33,6 @@ def check_run(recipe: Recipe, split: Split) -> None:
     resolve_mode(recipe.run.mode, device, precision, steps=0)
     method = build_method(recipe, split.task, split.look, CPU)
     check_start(recipe)
-    _check_weighed(recipe.constraints)
     starting_weights(recipe, split.look)
     if recipe.run.pretrained:
         method.adopt(load_pretrained(Path(recipe.run.pretrained))[0])
@@ -95,20 +94,6 @@ def _trying(stage: str, recipe: Recipe) -> Iterator[None]:
             f"the settings of {recipe.method} must fit each other, its network and the images; got in "
             f"{stage}: {reason_of(error)}; newfound methods {recipe.method} lists them"
         ) from error
-
-
-def _check_weighed(c: ConstraintConfig) -> None:
-    """Refuse settings of constraints that are left out: a run with them would pass for another."""
-    for key, weight, needed in (
-        ("form", c.alpha, "constraints.alpha"),
-        ("tau", c.alpha or c.beta, "constraints.alpha or constraints.beta"),
-    ):
-        given, usual = getattr(c, key), getattr(ConstraintConfig(), key)
-        if given != usual and not weight:
-            raise UsageError(
-                f"constraints.{key} must stay {usual} where it has no effect; got {given} without {needed}; "
-                f"give {needed} too, or leave it out"
-            )
 
 
 def _check_constraints(out: Outputs, own: Losses, recipe: Recipe, task: Task) -> None:

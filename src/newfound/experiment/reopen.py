@@ -40,7 +40,8 @@ class Trained:
 
     def scores(self, images: ImageSet) -> Tensor:
         """(n, C) what that head says of every image, known classes first."""
-        return self.viewer.over(images, lambda view: self.method.scores(view)[self.head])
+        head = self.head
+        return self.viewer.over(images, lambda view: self.method.scores(view)[head])
 
 
 def load_method(folder: Folder) -> Trained:

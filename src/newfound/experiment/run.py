@@ -247,6 +247,12 @@ class Run:
             self.precision,
             steps=loader.steps * train.epochs,
         )
+        if (
+            stage == "discover"
+            and self.recipe.constraints.form != "full"
+            and not self.recipe.constraints.alpha
+        ):
+            self.say("discover: constraints.form has no effect without constraints.alpha")
         if train.epochs and loader.batch_size < train.batch_size:
             self.say(f"{stage}: batches have {loader.batch_size} images, for there are no more")
         if 0 < train.epochs <= train.warmup:

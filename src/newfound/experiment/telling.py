@@ -13,7 +13,7 @@ from newfound.engine.trainer import EpochRecord
 from newfound.estimate.trial import Trial
 
 OFTEN = 5.0
-"""Seconds between lines; the first and the last of a stage always come."""
+"""Seconds between lines, but for the first and the last of a stage."""
 
 
 def voice(verbose: bool) -> Say:
@@ -44,17 +44,20 @@ class Lines:
         self.say, self._acc, self._said = say, "", 0.0
 
     def __call__(self, record: EpochRecord, scores: Mapping[str, float]) -> None:
+        detail = self.detail(record, scores)
+        self._tell(record.stage, record.epoch + 1, record.epochs, record.seconds, detail)
+
+    def detail(self, record: EpochRecord, scores: Mapping[str, float]) -> str:
+        """What is told of an epoch besides its number; an ACC stands until the next one."""
         if "task_aware.train.acc" in scores:
             self._acc = f"task-aware train ACC {scores['task_aware.train.acc']:.1%} (mean of heads)  "
         acc = self._acc if record.stage == "discover" else ""
         terms = " ".join(f"{name} {value:.3f}" for name, value in record.losses.items())
-        detail = f"{acc}{record.images_per_second:,.0f} images/s  {terms}"
-        self._tell(record.stage, record.epoch + 1, record.epochs, record.seconds, detail)
+        return f"{acc}{record.images_per_second:,.0f} images/s  {terms}"
 
     def trial(self, trial: Trial, done: int, of: int, seconds: float) -> None:
         """The same of an estimate's trials."""
-        detail = f"{trial.extra} extra clusters: accuracy {trial.accuracy:.1%}"
-        self._tell("trial", done, of, seconds, detail)
+        self._tell("trial", done, of, seconds, trial.in_words)
 
     def _tell(self, stage: str, done: int, of: int, seconds: float, detail: str) -> None:
         if time.monotonic() - self._said >= OFTEN or done in (1, of):

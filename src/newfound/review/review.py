@@ -213,7 +213,7 @@ class Review:
         if not isinstance(name, str):
             raise UsageError(
                 f"classes must be given by their names, one by one; got {name!r}; newfound classes "
-                f"{self.folder.path} lists them"
+                f"{self.folder.quoted} lists them"
             )
         if composed(name) not in ids:
             raise unknown("class", name, ids, f"newfound classes {self.folder.quoted} lists them")
