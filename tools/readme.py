@@ -65,6 +65,7 @@ def training_section(records: Sequence[dict[str, Any]]) -> str:
         "| | task-aware ACC, train | task-agnostic (legacy) all, test | training s, compilation apart |",
         "|---|---|---|---|",
     ]
+    notes = []
     for record in records:
         recipe = record["recipe"]
         if (record["method"], record["benchmark"]) == ("iic", "cifar10") and recipe in SCHEDULES:
@@ -73,10 +74,12 @@ def training_section(records: Sequence[dict[str, Any]]) -> str:
             aware = 100 * record["task_aware"]["train"]["acc"]["mean"]
             every = 100 * record["task_agnostic"]["legacy"]["all"]["mean"]
             name = f"ours, {recipe}, seed {record['seed']}"
-            lines.append(f"| {name} | {aware:.1f} | {every:.1f} | {seconds:.0f} |")
+            mark = "*" if "note" in record else ""
+            lines.append(f"| {name}{mark} | {aware:.1f} | {every:.1f} | {seconds:.0f} |")
+            notes += [f"* {name}: {record['note']}."] if mark else []
     published = TASK_AGNOSTIC["iic"].split()[2]
     lines.append(f"| paper, 500 epochs | {task_aware_acc('iic')['cifar10']} | {published} | |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *notes])
 
 
 def generated(text: str, results: Path) -> str:

@@ -24,7 +24,12 @@ def test_uno_with_constraints() -> None:
 
 @pytest.mark.parametrize("method", ["kmeans", "rs", "openmix"])
 def test_methods_without_joint_logits_are_refused_before_anything_is_written(method: str) -> None:
-    words = (f"constraints.beta must be 0 for {method}", "joint logits", "0.01 and 0.01", "leave them out")
+    words = (
+        f"constraints.beta must be 0 for {method}",
+        "no cosines of known and novel",
+        "0.01 and 0.01",
+        "leave them out",
+    )
     refused(2, ("discover", method, *DIGITS, "device=cpu", *ON, "--out", "out/run"), *words)
     assert not list(Path().iterdir())
 

@@ -66,6 +66,7 @@ def test_the_paper_s_estimate_is_a_recipe_where_it_has_one(monkeypatch: pytest.M
     record = json.loads(Path("results/digits/iic-estimated-seed0.json").read_text())
     assert record["recipe"] == "estimated"
     assert len(record["cluster_sizes"]) == 6
+    assert record["config"]["alpha"] == 0.05  # as both tables of the appendix have it
     refused(2, ("reproduce", "cifar10", "iic", "--recipe", "estimated"), "unknown recipe 'estimated'")
 
 

@@ -70,8 +70,9 @@ def small(name: str) -> Recipe:
     overrides |= SMALL_MEMORY.get(name, {})
     for stage in recipe.pretraining:
         overrides |= {f"{stage}.{key}": value for key, value in STAGE.items()}
-    if not recipe.train["discover"].epochs:
-        overrides["epochs"] = 0
+    for stage, train in recipe.train.items():
+        if not train.epochs:
+            overrides["epochs" if stage == "discover" else f"{stage}.epochs"] = 0
     return recipe_for(name, "imagenet-30-a", overrides)
 
 

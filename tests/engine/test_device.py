@@ -3,8 +3,16 @@
 import pytest
 import torch
 
+from newfound.core.config import RunConfig
 from newfound.core.errors import UsageError
-from newfound.engine.device import LONG_RUN_STEPS, hardware, resolve_device, resolve_mode, resolve_precision
+from newfound.engine.device import (
+    LONG_RUN_STEPS,
+    fallback_line,
+    hardware,
+    resolve_device,
+    resolve_mode,
+    resolve_precision,
+)
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -68,6 +76,29 @@ def test_precision_on_a_gpu(gpus: pytest.MonkeyPatch) -> None:
     gpus.setattr(torch.cuda, "is_bf16_supported", lambda: True)  # as torch says where it emulates it
     gpus.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
     assert resolve_precision("auto", GPU) == torch.float16
+    gpus.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    with pytest.raises(UsageError, match="bf16 needs a GPU that has it; got Tesla T4; try precision=auto"):
+        resolve_precision("bf16", GPU)
+
+
+def test_what_auto_falls_back_to_is_said(gpus: pytest.MonkeyPatch) -> None:
+    gpus.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    assert fallback_line(RunConfig(), CPU, torch.float32).startswith("there is no GPU")
+    assert fallback_line(RunConfig(), GPU, torch.float16).startswith("Tesla T4 has no bf16")
+
+
+@pytest.mark.parametrize(
+    ("run", "device", "precision"),
+    [
+        (RunConfig(), GPU, torch.bfloat16),
+        (RunConfig(device="cpu"), CPU, torch.float32),
+        (RunConfig(precision="fp16"), GPU, torch.float16),
+    ],
+)
+def test_nothing_is_said_of_what_was_wanted(
+    run: RunConfig, device: torch.device, precision: torch.dtype
+) -> None:
+    assert fallback_line(run, device, precision) == ""
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import torch._dynamo.exc
 from torch import Tensor
 
 from newfound.core.config import TrainConfig
+from newfound.core.errors import ran_out_of_memory
 from newfound.core.learner import Method
 from newfound.core.records import Clock, Losses, total
 from newfound.data.images import Dataset
@@ -241,8 +242,9 @@ def test_a_capture_that_runs_out_of_memory_is_no_fallback(
 ) -> None:
     _, step = stepping(digits, 0.1)
     refused_capture(step, "CUDA out of memory", monkeypatch)
-    with pytest.raises(RuntimeError, match="cannot be ended"):
+    with pytest.raises(RuntimeError, match="CUDA out of memory") as caught:
         step(next(draws(step, 1)))
+    assert ran_out_of_memory(caught.value)
 
 
 def test_a_backward_that_cannot_be_compiled_leaves_nothing_behind(

@@ -90,7 +90,7 @@ def test_variations_of_methods_with_joint_logits(name: str, variation: str, digi
 @pytest.mark.parametrize("name", ["kmeans", "rs", "openmix"])
 @pytest.mark.parametrize("setting", list(ON))
 def test_methods_without_joint_logits_say_so(name: str, setting: str, digits: Dataset) -> None:
-    words = f"must be 0 for {name}.*no joint logits.*got .*{ON[setting]}.*leave them out"
+    words = f"must be 0 for {name}.*no cosines of known and novel.*got .*{ON[setting]}.*leave them out"
     with pytest.raises(UsageError, match=words):
         check_run(tiny_recipe(name, **{setting: ON[setting]}), digits.split)
     check_run(tiny_recipe(name), digits.split)

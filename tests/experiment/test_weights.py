@@ -72,7 +72,7 @@ def test_a_start_and_a_checkpoint_instead_of_it_exclude_each_other(digits: Datas
 
 
 def test_every_encoder_is_found_by_its_weights() -> None:
-    for name in ("small", "resnet18", "resnet50-cifar"):
+    for name in ("small", "resnet18", "resnet18-cifar", "resnet50"):
         assert encoders_with(build_encoder(name).state_dict()) == [name]
 
 

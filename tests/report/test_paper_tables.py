@@ -2,7 +2,7 @@
 
 import pytest
 
-from newfound.core.registry import method_entry, method_names
+from newfound.core.registry import changes_nothing, method_entry, method_names
 from newfound.report.paper import task_aware_acc
 from newfound.report.paper_tables import TABLES, PaperTable
 
@@ -65,3 +65,25 @@ def test_a_published_run_counts_for_a_variation_that_changes_nothing() -> None:
     (line,) = (line for line in table.markdown(records).splitlines() if line.startswith("| iic"))
     assert line.count("(n = 1)") == 1
     assert "65.4 (n = 1) [65.8±0.9]" in line
+
+
+@pytest.mark.parametrize("benchmark", ["cifar100-30", "cifar100-50", "cifar100-80"])
+def test_what_reproduce_records_of_more_novel_classes_is_shown(benchmark: str) -> None:
+    """The variation changes nothing there, so the record has the name of the usual recipe."""
+    assert changes_nothing("iic", benchmark, "appendix")
+    usual = record("iic", method_entry("iic").values_for(benchmark)[0], benchmark, 0.7, 0.7)
+    (table,) = (table for table in TABLES if table.title.startswith("More novel classes"))
+    assert "70.0 (n = 1)" in table.markdown([usual])
+
+
+def test_the_appendix_has_weights_of_its_own_for_an_unknown_number() -> None:
+    (table,) = (table for table in TABLES if table.title.startswith("Unknown number"))
+    runs = [
+        record("iic", "published", "cifar100-20", 0.92, 0.9),
+        record("iic", "appendix", "cifar100-20", 0.91, 0.9),
+        record("iic", "estimated", "cifar100-20", 0.85, 0.9),
+        record("uno-v2", "published", "cifar100-20", 0.90, 0.9),
+    ]
+    lines = table.markdown(runs).splitlines()
+    assert "| iic | 91.0 (n = 1) [92.4±0.2] | 85.0 (n = 1) [85.1±0.9] |" in lines
+    assert "| uno-v2 | 90.0 (n = 1) [90.5±0.7] | [71.5±1.8] |" in lines

@@ -61,6 +61,11 @@ def test_status(tmp_path: Path, acc: float | None, word: str) -> None:
     assert status(load_records(tmp_path), "iic").startswith(word)
 
 
+def test_status_where_nothing_is_published(tmp_path: Path) -> None:
+    record(tmp_path, "rkd", 0, 0.95)
+    assert status(load_records(tmp_path), "rkd") == "measured on cifar10: 95.0 (n = 1)"
+
+
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*/*-seed*.json")), ids=lambda path: path.stem)
 def test_a_record_has_the_settings_that_its_recipe_has_now(path: Path) -> None:
     """Otherwise a table would show, under a recipe's name, what another recipe reached."""

@@ -21,7 +21,7 @@ from newfound.experiment.pixels import pixel_kmeans
 from newfound.experiment.reopen import pile_of
 from newfound.report.figures import figures
 from newfound.report.page import write_page
-from newfound.report.tables import demo_table
+from newfound.report.tables import demo_recipe, demo_table
 from newfound.review.review import Review
 
 SOURCE = Source(benchmark="digits")
@@ -65,8 +65,7 @@ def demo(
 def _discover(
     console: Console, method: str, dataset: Dataset, folder: Folder, cache: Path, seed: int
 ) -> dict[str, Any]:
-    # k-means on the features that the others start from.
-    track = "matched" if method == "kmeans" else "published"
+    track = "matched" if demo_recipe(method) == "matched" else "published"
     recipe = recipe_for(method, SOURCE.name, {"seed": seed, "track": track})
     with EpochProgress(console, label=f"{method} ") as progress:
         return discovered(folder, SOURCE, dataset, recipe, cache, watch=progress, say=progress.say)[0]

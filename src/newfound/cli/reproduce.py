@@ -13,7 +13,7 @@ from newfound.core.errors import UsageError, unknown
 from newfound.core.registry import changes_nothing, method_entry, method_names
 from newfound.engine.files import check_writable, write_json
 from newfound.experiment import Folder, Source
-from newfound.report.paper import ESTIMATES
+from newfound.report.paper import APPENDIX, ESTIMATES
 
 ESTIMATED = "estimated"
 """The recipe with the number of novel classes that the paper estimates."""
@@ -44,7 +44,7 @@ def reproduce(
     source = Source(benchmark=benchmark, data_dir=data_dir)
     variations = {**method_entry(method).variations}
     if benchmark in ESTIMATES:
-        variations[ESTIMATED] = {}
+        variations[ESTIMATED] = variations.get(APPENDIX, {})
     if recipe is not None and recipe not in variations:
         raise unknown("recipe", recipe, variations, f"{method} has {', '.join(variations)}")
     if recipe == ESTIMATED:

@@ -5,6 +5,7 @@ from typing import cast
 
 import torch
 
+from newfound.core.config import RunConfig
 from newfound.core.errors import UsageError
 from newfound.engine.step import Mode
 
@@ -38,11 +39,28 @@ def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:
     if wanted == "auto":
         if device.type == "cpu":
             return torch.float32
-        # Asked of the hardware: torch also counts what it emulates, slowly.
-        return torch.bfloat16 if torch.cuda.get_device_capability(device) >= BF16 else torch.float16
+        return torch.bfloat16 if _has_bf16(device) else torch.float16
     if wanted == "fp16" and device.type == "cpu":
         raise UsageError("precision fp16 needs a GPU; got device cpu; try precision=float32 or bf16")
+    if wanted == "bf16" and device.type == "cuda" and not _has_bf16(device):
+        raise UsageError(
+            f"precision bf16 needs a GPU that has it; got {hardware(device)}; try precision=auto or float32"
+        )
     return {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
+
+
+def _has_bf16(device: torch.device) -> bool:
+    """Asked of the hardware: torch also counts what it emulates, slowly."""
+    return torch.cuda.get_device_capability(device) >= BF16
+
+
+def fallback_line(run: RunConfig, device: torch.device, precision: torch.dtype) -> str:
+    """What is said where `auto` could not take the fastest; empty where it could."""
+    if run.device == "auto" and device.type == "cpu":
+        return "there is no GPU that torch can use, so the CPU trains"
+    if run.precision == "auto" and precision == torch.float16:
+        return f"{hardware(device)} has no bf16, so it trains in fp16, and steps are not captured"
+    return ""
 
 
 def hardware(device: torch.device) -> str:

@@ -122,7 +122,7 @@ class Step:
         except RuntimeError as error:
             cause = error.__context__ or error  # and not that the capture could not be ended then
             if ran_out_of_memory(cause):
-                raise
+                raise cause from None
             self._do_without_graph(cause)
 
     def _do_without_graph(self, error: BaseException) -> None:

@@ -9,7 +9,8 @@ unlabelled images.
 
 Deviation: the network is in evaluation mode; an empty cluster keeps its centre; k-means++ is greedy, and the
 seeds for m are the first of those for m + 1; Lloyd stops when no sample changes its cluster; at least two
-classes validate, since a single one is always best kept together by the fewest clusters.
+classes validate, since a single one is always best kept together by the fewest clusters; probes are always
+the last known classes (70-79 of CIFAR100-80-10), where the published code has ten more classes for them.
 """
 
 import math

@@ -101,8 +101,8 @@ def _check_constraints(out: Outputs, own: Losses, recipe: Recipe, task: Task) ->
     c = recipe.constraints
     if not has_joint_logits(out, task):
         raise UsageError(
-            f"constraints.alpha and constraints.beta must be 0 for {recipe.method}, whose heads give no "
-            f"joint logits of known and novel classes; got {c.alpha} and {c.beta}; leave them out"
+            f"constraints.alpha and constraints.beta must be 0 for {recipe.method}, whose outputs are no "
+            f"cosines of known and novel classes together; got {c.alpha} and {c.beta}; leave them out"
         )
     for weight, term in _TERMS.items():
         if getattr(c, weight) and term in own:

@@ -24,6 +24,9 @@ def extra_loss(constraints: ConstraintConfig, task: Task) -> Extra | None:
 
 
 def has_joint_logits(out: Outputs, task: Task) -> bool:
-    """Whether a method's outputs are what the constraints need."""
+    """Whether a method's outputs are what the constraints need: joint logits that are cosines.
+
+    A method says so by the name. Those of a linear layer are not bounded, so neither would the terms be.
+    """
     logits = out.get("logits")
     return logits is not None and logits.ndim == 4 and logits.shape[-1] == task.num_classes

@@ -18,7 +18,7 @@ from newfound.data.loader import Loader
 from newfound.engine.bank import TrainingBank, Viewer
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
 from newfound.engine.claim import claimed
-from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
+from newfound.engine.device import fallback_line, resolve_device, resolve_mode, resolve_precision
 from newfound.engine.evaluator import Evaluator
 from newfound.engine.log import RunLog
 from newfound.engine.trainer import EpochRecord, Trainer, lowest
@@ -111,6 +111,8 @@ class Run:
         )
         self.device = resolve_device(recipe.run.device)
         self.precision = resolve_precision(recipe.run.precision, self.device)
+        if line := fallback_line(recipe.run, self.device, self.precision):
+            say(line)
         self.fingerprint = dataset.fingerprint()  # before it moves, so that what moves has it
         self.dataset = dataset.to(self.device)
         folder.path.mkdir(parents=True, exist_ok=True)

@@ -83,9 +83,10 @@ def compare_records(records: Records, benchmark: str, track: str, what: str | No
         _row(method, [r for r in records if r["method"] == method], benchmark, track) for method in methods
     ]
     whose = " and ".join(dict.fromkeys(row.settings for row in rows))
+    settings = "" if track == "matched" else f", {whose} settings"
     title = (
-        f"{what or benchmark}, {whose} settings; accuracies in %: task-aware on the unlabelled training "
-        "images, task-agnostic on the test images with legacy matching; mean ± std over n seeds; "
+        f"{what or benchmark}, {track} track{settings}; accuracies in %: task-aware on the unlabelled "
+        "training images, task-agnostic on the test images with legacy matching; mean ± std over n seeds; "
         "seconds and images/s of discovery"
     )
     return Comparison(title, rows)
