@@ -60,12 +60,19 @@ def load_method(folder: Folder) -> Trained:
             "finish it with --resume"
         )
     device = resolve_device("auto")
-    # The precision of the run, so that what is printed is what was stored; fp16 needs a GPU.
-    precision = "auto" if (recipe.run.precision, device.type) == ("fp16", "cpu") else recipe.run.precision
+    precision = _precision(recipe.run.precision, device)
     look = Look(**state["look"])
     method = build_method(recipe, Task(**state["task"]), look, device)
     load_strictly(method, checkpoint.weights, folder.checkpoint)
-    return Trained(method, Viewer(method, look, device, resolve_precision(precision, device)), checkpoint)
+    return Trained(method, Viewer(method, look, device, precision), checkpoint)
+
+
+def _precision(wanted: str, device: torch.device) -> torch.dtype:
+    """That of the run, so that what is printed is what was stored, where this device has it."""
+    try:
+        return resolve_precision(wanted, device)
+    except UsageError:
+        return resolve_precision("auto", device)
 
 
 def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator, tuple[str, ...], int]:

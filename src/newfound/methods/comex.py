@@ -19,8 +19,9 @@ Among novel classes alone, b is not asked: it never learned from their samples.
 
 Deviation: with UNO's checkpoints the published code silently starts with a random head for the known classes,
 since it knows that head by another name; here h is taken over. b starts fresh in both. The best head is the
-one of lowest loss, where that code always takes the first. Encoder BatchNorm sees the crops of one size
-together.
+one of lowest loss, where that code always takes the first. Among all classes every expert counts once; that
+code adds in place, so that the known logits of a known image have b twice and the novel ones of a novel image
+n twice, which tells the sets apart. Encoder BatchNorm sees the crops of one size together.
 
 The memory keeps Sinkhorn's targets; clustering and over-clustering have a memory each; every expert is shown
 all samples, but is trained and kept small on its own; b says 0 of the over-clusters that it does not have.
