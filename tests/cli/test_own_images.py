@@ -89,6 +89,21 @@ def test_figures_of_images_that_have_changed_are_refused(own_run: Finished, imag
     refused(2, ("report", copy), "those that the run began with", "have changed", "bring them back")
 
 
+def test_an_image_that_has_changed_is_named(images: OwnImages) -> None:
+    shutil.copytree(images.labelled, "known")
+    call = ("discover", "iic", "--labelled", "known", *images.options[2:], *TINY, "encoder=small")
+    works(*call, "--out", "run")
+    first, *_, last = sorted(path for path in Path("known").rglob("*") if path.is_file())
+    last.write_bytes(first.read_bytes())
+    refused(
+        2,
+        (*call, "--out", "run", "--resume"),
+        "have changed",
+        f"written since: {last.resolve()};",
+        "bring them back",
+    )
+
+
 def test_classes_that_have_other_names_are_refused(images: OwnImages) -> None:
     shutil.copytree(images.labelled, "known")
     call = ("discover", "iic", "--labelled", "known", *images.options[2:], *TINY, "encoder=small")

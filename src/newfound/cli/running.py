@@ -16,7 +16,7 @@ from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.files import check_writable
 from newfound.experiment import Folder, Source, Stopped
 from newfound.experiment.discovery import discovered
-from newfound.experiment.run import check_images
+from newfound.experiment.same_images import check_images
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from newfound.core.errors import RunError
 from newfound.core.learner import Bank, Learner
 from newfound.core.seed import derive
 from newfound.data.loader import Loader
+from newfound.engine.patience import Patience
 from newfound.engine.schedule import learning_rate
 from newfound.engine.step import Extra, Mode, Step, learner_optimiser, set_learning_rate
 
@@ -75,19 +76,22 @@ class Trainer:
             torch.manual_seed(derive(self.loader.seed, self.loader.stage, "begin"))
             self.learner.begin(self.bank)
             self.learner.after_step()
+        steps = (self.train.epochs - first_epoch) * self.loader.steps
+        patience = Patience(self.loader.stage, steps, self.step.say)
         for epoch in range(first_epoch, self.train.epochs):
-            yield self._epoch(epoch)
+            yield self._epoch(epoch, patience if epoch == first_epoch else lambda done: None)
 
-    def _epoch(self, epoch: int) -> EpochRecord:
+    def _epoch(self, epoch: int, after_step: Callable[[int], None]) -> EpochRecord:
         start = time.perf_counter()
         lr = learning_rate(epoch, self.train)
         set_learning_rate(self.optimiser, lr)
         torch.manual_seed(derive(self.loader.seed, self.loader.stage, epoch, "learner"))
         self.learner.train()
         self.step.reset(epoch)
-        for draw, following in pairwise(chain(self.loader.draws(epoch), [None])):
+        for done, (draw, following) in enumerate(pairwise(chain(self.loader.draws(epoch), [None])), 1):
             assert draw is not None
             self.step(draw, following)
+            after_step(done)
         sums = {name: value.cpu() for name, value in self.step.sums.items()}
         losses = {name: value.mean().item() / self.loader.steps for name, value in sums.items()}
         self._check(epoch, losses)

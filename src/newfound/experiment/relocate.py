@@ -10,7 +10,7 @@ from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.files import read_json, write_json
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.folder import Folder, check_apart
-from newfound.experiment.run import check_images
+from newfound.experiment.same_images import check_images
 from newfound.experiment.source import Source
 
 

@@ -22,7 +22,8 @@ from newfound.engine.evaluator import Evaluator
 from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method
 from newfound.experiment.pile import Pile, numpy_of
-from newfound.experiment.run import best_head, check_images
+from newfound.experiment.run import best_head
+from newfound.experiment.same_images import check_images
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from newfound.core.config import Recipe
-from newfound.core.errors import CheckpointError, UsageError
+from newfound.core.errors import CheckpointError
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Say
 from newfound.data.images import Dataset, Split
@@ -27,6 +27,7 @@ from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method, build_stage, load_pretrained, starting_weights
 from newfound.experiment.plugin import extra_loss
 from newfound.experiment.pretrained import digest_of, key_of, last_cached
+from newfound.experiment.same_images import check_images, num_images
 
 Scores = dict[str, float]
 Watch = Callable[[EpochRecord, Scores], None]
@@ -53,40 +54,6 @@ def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, dev
         stage=stage,
         device=device,
     )
-
-
-def check_images(saved: Checkpoint, folder: Folder, dataset: Dataset) -> None:
-    """Refuse other images than those of the run that was saved, and other names of their classes."""
-    if "images" not in saved.state:
-        raise CheckpointError(
-            f"{folder.checkpoint} must be the checkpoint of a run; got another file of newfound; "
-            "choose another folder"
-        )
-    if saved.state["images"] != dataset.fingerprint():
-        raise UsageError(
-            f"the images must be those that the run began with; those of {folder.path} have changed"
-            f"{_then_and_now(saved, dataset.split)}; bring them back, or begin a new run"
-        )
-    if tuple(saved.state["class_names"]) != dataset.class_names:
-        raise UsageError(
-            f"the classes must have the names that the run began with; those of {folder.path} have changed; "
-            "give them back, or begin a new run"
-        )
-
-
-def _then_and_now(saved: Checkpoint, split: Split) -> str:
-    """How many images there were and are; nothing of a run that an earlier version saved."""
-    if "num_images" not in saved.state:
-        return ""
-    then, now = (
-        f"{labelled:,} labelled and {unlabelled:,} unlabelled"
-        for labelled, unlabelled in (saved.state["num_images"], _num_images(split))
-    )
-    return f": {then} then, {now} now"
-
-
-def _num_images(split: Split) -> tuple[int, int]:
-    return len(split.labelled), len(split.unlabelled)
 
 
 class Run:
@@ -283,7 +250,7 @@ class Run:
             "start": self.start,
             "epoch": epoch,
             "images": self.fingerprint,
-            "num_images": _num_images(self.split),
+            "num_images": num_images(self.split),
             "lines": self.log.lines,
             **self.account.as_dict(self.device),
             "scaler": trainer.step.scaler.state_dict(),
