@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from newfound.core.errors import DataError, UsageError
+from newfound.data.files import BY_NAME
 from newfound.data.images import ResidentImages
 from newfound.data.own import load_own, load_pile
 
@@ -76,7 +77,15 @@ def test_many_kinds_of_other_files_take_a_few_lines(labelled: Path, pile: Path) 
         (pile / f"scan.{number:04}").touch()
     lines = load_own(labelled, pile, 1, None, strict=True).skipped
     assert len(lines) == 6
-    assert lines[-1] == f"{pile}: 295 files of other kinds, no images either"
+    assert lines[-1] == f"{pile}: 295 files of other kinds, not looked at; {BY_NAME}"
+
+
+def test_images_without_a_suffix_load_from_a_csv(labelled: Path, pile: Path, paint: Paint) -> None:
+    Path(paint(pile / "b" / "0.png")).rename(pile / "8f3a")
+    (said,) = load_own(labelled, pile, 1, None, strict=True).skipped
+    assert said == f"{pile}: 1 file without a suffix, not looked at; {BY_NAME}"
+    (pile / "these.csv").write_text("8f3a\n")
+    assert list(load_pile(pile / "these.csv", 8, strict=True)[0].names) == [str(pile / "8f3a")]
 
 
 def test_a_list_of_files(labelled: Path, pile: Path, tmp_path: Path, paint: Paint) -> None:

@@ -15,6 +15,8 @@ LIST_SUFFIXES = ("", ".txt", ".list", ".lst")
 """Of text files with a path in each line."""
 MOST_KINDS = 5
 """Kinds of files without images that are told apart."""
+BY_NAME = "a CSV that names images loads them whatever their suffix"
+"""The remedy where a folder's files are not known for images."""
 
 
 def open_images(
@@ -57,7 +59,9 @@ def other_kinds(source: Path) -> tuple[str, ...]:
     common = kinds.most_common(MOST_KINDS)
     lines = [f"{source}: {number:,} file{'s' * (number > 1)} {kind}" for kind, number in common]
     rest = kinds.total() - sum(number for _, number in common)
-    return (*lines, f"{source}: {rest:,} files of other kinds, no images either") if rest else tuple(lines)
+    if rest:
+        lines.append(f"{source}: {rest:,} file{'s' * (rest > 1)} of other kinds, not looked at; {BY_NAME}")
+    return tuple(lines)
 
 
 def _kind(path: str) -> str:
@@ -65,7 +69,9 @@ def _kind(path: str) -> str:
     if not _is_utf8(path):
         return "whose name is not UTF-8; rename it"
     suffix = os.path.splitext(path)[1].lower()
-    return f"{f'ending in {suffix}' if suffix else 'without a suffix'}, no kind of image that we read"
+    if not suffix:
+        return f"without a suffix, not looked at; {BY_NAME}"
+    return f"ending in {suffix}, no kind of image that we read"
 
 
 def _files(folder: Path) -> Iterator[str]:
@@ -151,7 +157,7 @@ def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
         )
     if not files:
         raise DataError(
-            f"{source} must hold images; got none; known suffixes are {' '.join(sorted(SUFFIXES))}"
+            f"{source} must hold images; got none; known suffixes are {' '.join(sorted(SUFFIXES))}; {BY_NAME}"
         )
     return files
 
