@@ -116,7 +116,8 @@ def test_our_own_assignments_and_repeated_files(labelled: Path, pile: Path, tmp_
     )
     dataset = load_own(labelled, tmp_path / "ours.csv", 2, None, strict=True)
     assert len(dataset.split.unlabelled) == 2
-    assert dataset.skipped == (f"{tmp_path}/pile/a/../a/0.png: named before",)
+    repeated = f"{tmp_path}/pile/a/../a/0.png: the same file as {tmp_path}/pile/a/0.png, named before"
+    assert dataset.skipped == (repeated,)
     assert len(load_pile(tmp_path / "ours.csv", 8, strict=True)[0]) == 2
 
 

@@ -167,8 +167,8 @@ def once(files: Sequence[File]) -> tuple[list[File], tuple[str, ...]]:
     first: dict[Path, File] = {}
     left_out = []
     for file in files:
-        if first.setdefault(Path(file[0]).resolve(), file) is not file:
-            left_out.append(f"{file[0]}: named before")
+        if (before := first.setdefault(Path(file[0]).resolve(), file)) is not file:
+            left_out.append(f"{file[0]}: the same file as {before[0]}, named before")
     return list(first.values()), tuple(left_out)
 
 
