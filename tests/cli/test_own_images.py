@@ -188,6 +188,18 @@ def test_new_images_get_known_and_novel_names(images: OwnImages, own_run: Finish
     assert {row["class"] for row in rows} <= {*known, "novel-1", "novel-2"}
 
 
+def test_of_many_files_left_out_the_first_are_listed(own_run: Finished) -> None:
+    textures(Path("new"), (160, 0, 0), 1, 7)
+    for row in range(300):
+        Path(f"new/{row:03}.png").write_bytes(b"no image")
+    Path("new/notes.doc").touch()
+    out = works("predict", own_run.path, "new", "--out", "new.csv")
+    kinds, *files, more = (line for line in out.splitlines() if line.startswith("left out: "))
+    assert kinds == "left out: new: 1 file ending in .doc, no kind of image that we read"
+    assert [line.split(": ")[1] for line in files] == [f"new/{row:03}.png" for row in range(9)]
+    assert more == "left out: 291 more, not listed"
+
+
 def test_known_classes_are_recognised_and_new_ones_found(images: OwnImages) -> None:
     """Plain colours: a few epochs are enough for every verb to be right about all of them."""
     longer = ("epochs=6", "pretrain.epochs=10", "batch_size=20", "pretrain.batch_size=12")

@@ -1,18 +1,22 @@
 """Where the command line prints."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from rich.console import Console
 
 UNFOLDED = 1000
 """Columns, where no terminal sets a limit."""
+FEW = 10
+"""Lines about what was left out."""
 
 
-def show_left_out(console: Console, lines: Iterable[str]) -> None:
-    """A line for each, whatever characters the name of a file has."""
-    for line in lines:
+def show_left_out(console: Console, lines: Sequence[str]) -> None:
+    """A line for each of the first few, whatever characters the name of a file has, and how many more."""
+    for line in lines[:FEW]:
         shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
         console.print(f"left out: {shown}")
+    if len(lines) > FEW:
+        console.print(f"left out: {len(lines) - FEW:,} more, not listed")
 
 
 def output() -> Console:

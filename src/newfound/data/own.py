@@ -59,8 +59,9 @@ def load_own(
     names, labels = np.unique([known[row][1] for row in kept], return_inverse=True)
     task = Task(len(names), num_novel)
     split = Split(known_images, torch.from_numpy(labels), pile_images, task, own_look(side))
+    # what stands for many files first: where the list is cut, it is cut at its end
     others = (*other_kinds(labelled), *other_kinds(unlabelled))
-    skipped = (*left_out, *known_again, *pile_again, *known_skipped, *pile_skipped, *others)
+    skipped = (*others, *left_out, *known_again, *pile_again, *known_skipped, *pile_skipped)
     origin = {
         "labelled": str(labelled),
         "unlabelled": str(unlabelled),
@@ -76,7 +77,7 @@ def load_pile(path: Path, size: int, strict: bool) -> tuple[ImageSet, tuple[str,
     """A folder, CSV, list of files or one image → images of `size` x `size`, and the files left out."""
     files, again = once(unlabelled_files(path, "new"))
     images, _, skipped = open_images([file for file, _ in files], (size, size), strict)
-    return images, (*again, *skipped, *other_kinds(path))
+    return images, (*other_kinds(path), *again, *skipped)
 
 
 def _files(labelled: Path, unlabelled: Path, strict: bool) -> tuple[list[File], list[File], tuple[str, ...]]:
