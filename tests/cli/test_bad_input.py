@@ -222,15 +222,21 @@ def test_pretrained_weights_that_are_none(images: OwnImages) -> None:
     untouched(1, (*call, images.pile), str(images.pile))
 
 
-def test_a_file_where_the_run_should_be(run: Finished) -> None:
+def test_a_file_where_the_run_should_be(
+    run: Finished, images: OwnImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused before an image is read."""
     Path("file").write_text("precious")
+    monkeypatch.delattr("newfound.experiment.source.load_own")
+    own, words = images.options[:4], ("must be in a folder that can be written", "file is a file")
     for out in ("file", "file/run"):
-        call = ("discover", "iic", *DIGITS, *TINY, "--out", out)
-        refused(1, call, f"run folder {out} must be writable", "another --out")
-    estimate = ("estimate", "iic", *DIGITS, "--out", "file/estimate")
-    refused(
-        1, estimate, "must be readable and writable", "Not a directory", "mend that, or choose another place"
-    )
+        for call in (
+            ("discover", *images.options),
+            ("discover", *own),
+            ("estimate", *own),
+            ("calibrate", "iic", "alpha=0.1,0.2", *own),
+        ):
+            refused(1, (*call, "--out", out), *words, "choose another")
     refused(2, ("figures", run.path, "--out", "file"), "--out must be a folder", "the file file")
     assert Path("file").read_text() == "precious"
 

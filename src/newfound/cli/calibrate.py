@@ -11,7 +11,7 @@ from rich.table import Table
 
 from newfound.cli.options import Data, DataDir, Labelled, Method, Size, StopAfter, Strict, Subset, Unlabelled
 from newfound.cli.output import output, show_left_out
-from newfound.cli.running import Job, results_of_all
+from newfound.cli.running import Job, check_jobs, results_of_all
 from newfound.core.config import parse_overrides
 from newfound.data.holdout import hold_out, usual_held_out
 from newfound.engine.files import write_json
@@ -50,12 +50,13 @@ def calibrate(
     base, candidates = candidates_of(method, source.name, parse_overrides(settings or []), seeds)
     if record is not None:
         check_replaceable(record, method, candidates)
+    jobs = [job for each in candidates for job in _jobs(each, out / source.name / method)]
+    check_jobs(jobs)
     whole = source.before_hold_out()
     number = usual_held_out(whole.split.task.num_known) if held_out is None else held_out
     dataset, source = hold_out(whole, number), replace(source, held_out=number)
     console.print(dataset.note)
     show_left_out(console, dataset.skipped)
-    jobs = [job for each in candidates for job in _jobs(each, out / source.name / method)]
     for job in jobs:
         job.folder.check(source, job.recipe, resume=True)
     for candidate in candidates:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from newfound.cli.options import DataDir, StopAfter, Subset
 from newfound.cli.output import output
-from newfound.cli.running import Job, results_of_all
+from newfound.cli.running import Job, check_jobs, results_of_all
 from newfound.core.errors import RunError, UsageError
 from newfound.core.registry import method_names, recipe_for, with_defaults
 from newfound.engine.files import write_text
@@ -40,6 +40,7 @@ def compare(
     console, source = output(), Source(benchmark=data, data_dir=data_dir, subset=subset)
     place = out / (data if subset is None else f"{data}-{subset}-of-each") / track
     jobs = [_job(place, name, seed, data, track) for name in _names(methods) for seed in range(seeds)]
+    check_jobs(jobs)
     dataset = source.load()
     console.print(dataset.note)
     for job in jobs:

@@ -21,6 +21,7 @@ from newfound.cli.options import (
     method_and_settings,
 )
 from newfound.cli.output import output, show_left_out
+from newfound.engine.files import check_writable
 from newfound.estimate.config import PREFIX, EstimateConfig
 from newfound.experiment import Source
 from newfound.experiment.question import USUAL, Question, load_unnumbered
@@ -57,10 +58,11 @@ def estimate(
     if algorithm is not None:
         overrides[f"{PREFIX}algorithm"] = algorithm
     question = Question.of(source, method, overrides)
+    where = out or Path("runs") / f"{source.name}-estimate"
+    check_writable(where / "estimate.json")
     dataset, console = load_unnumbered(source), output()
     console.print(dataset.note)
     show_left_out(console, dataset.skipped)
     if data is not None:
         console.print("the number of novel classes of a benchmark is known; the estimate does not look at it")
-    where = out or Path("runs") / f"{source.name}-estimate"
     run_estimate(console, question, dataset.split, where, where.parent / "pretrained", resume, stop_after)

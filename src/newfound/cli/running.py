@@ -28,14 +28,18 @@ class Job:
     recipe: Recipe
 
 
-def results_of_all(
-    console: Console, source: Source, dataset: Dataset, jobs: Sequence[Job], stop_at: float | None
-) -> list[dict[str, Any] | None]:
-    """The results of each job; None where its run failed, which is said."""
+def check_jobs(jobs: Sequence[Job]) -> None:
+    """Refuse what can be known to be wrong before any image is read."""
     for job in jobs:
         _check_code(job)
         if not job.folder.results.exists():
             check_writable(job.folder.config)
+
+
+def results_of_all(
+    console: Console, source: Source, dataset: Dataset, jobs: Sequence[Job], stop_at: float | None
+) -> list[dict[str, Any] | None]:
+    """The results of each job, which were checked; None where its run failed, which is said."""
     if finished := [job.folder.path.name for job in jobs if job.folder.results.exists()]:
         place = jobs[0].folder.path.parent
         console.print(f"reused from {place}: {shortened(finished)}; delete a folder there to train it anew")

@@ -134,13 +134,12 @@ def run_estimated_chain(
     if not resume:
         Folder(out).check(source, recipe, resume)
     _check_estimated(Folder(out))
+    _check_places(out)
     dataset = load_unnumbered(source)
     split = dataset.split
     check_start(recipe)
     check_run(replace(recipe, run=question.recipe.run), unnumbered(split))
-    found = run_estimate(
-        output(), question, split, out / "estimate", out.parent / "pretrained", resume, stop_at
-    )
+    found = run_estimate(output(), question, split, out / "estimate", _cache(out), resume, stop_at)
     dataset, source = looking_for(found["num_novel"], dataset), source.estimated_by(found)
     run_chain(method, settings, source, out, resume, stop_at, dataset=dataset, only_pretrain=only_pretrain)
 
@@ -153,6 +152,17 @@ def _check_estimated(folder: Folder) -> None:
             f"a run must go on as it was started; {folder.path} was begun {given}, and got an estimate; "
             "repeat what it was begun with, or choose another --out"
         )
+
+
+def _check_places(out: Path) -> None:
+    """Refuse a run folder that cannot be written before any image is read."""
+    check_writable(Folder(out).config)
+    check_writable(_cache(out) / "weights")
+
+
+def _cache(out: Path) -> Path:
+    """Where runs beside `out` share what was pretrained."""
+    return out.parent / "pretrained"
 
 
 def run_chain(
@@ -171,9 +181,10 @@ def run_chain(
 
     The images of `source` may be at hand as `dataset`.
     """
-    console, folder, cache = output(), Folder(out), out.parent / "pretrained"
+    console, folder, cache = output(), Folder(out), _cache(out)
     recipe = recipe_for(method, source.name, overrides)
     folder.check(source, recipe, resume)
+    _check_places(out)
     dataset = dataset or source.load()
     check_run(recipe, dataset.split)
     console.print(dataset.note)
@@ -181,7 +192,6 @@ def run_chain(
     if resume and not folder.config.exists():
         console.print(f"nothing to resume in {out}: starting there")
     folder.open(source, recipe, resume)
-    check_writable(cache / "weights")
     progress = EpochProgress(console, advice=advice_for(recipe, dataset.split.look))
     with progress, Stopping(stop_at, progress.say, go_on) as stopping:
         run = Run(folder, dataset, recipe, watch=progress, say=progress.say, should_stop=stopping)

@@ -7,7 +7,7 @@ import typer
 
 from newfound.cli.options import MovedDataDir, RunFolder, StopAfter
 from newfound.cli.output import output
-from newfound.cli.running import Job, results_of_all
+from newfound.cli.running import Job, check_jobs, results_of_all
 from newfound.core.errors import RunError, UsageError
 from newfound.data.holdout import hold_out, usual_held_out
 from newfound.engine.checkpoint import Checkpoint
@@ -30,17 +30,18 @@ def trust(
     folder, console = Folder(run), output()
     folder.read()
     folder.read_results()
-    source = _source(folder, data_dir, held_out)
+    source, recipe = _source(folder, data_dir, held_out), folder.recipe()
+    job = Job("trust", folder.trust, replace(recipe, run=replace(recipe.run, pretrained="")))
+    check_jobs([job])
     whole = images_of(folder, data_dir, Checkpoint.load(folder.checkpoint))
     number = usual_held_out(whole.split.task.num_known) if source.held_out is None else source.held_out
-    dataset, source, recipe = hold_out(whole, number), replace(source, held_out=number), folder.recipe()
+    dataset, source = hold_out(whole, number), replace(source, held_out=number)
     console.print(dataset.note)
     if recipe.run.pretrained:
         console.print("the network is trained anew: weights that were given may have seen the hidden classes")
-        recipe = replace(recipe, run=replace(recipe.run, pretrained=""))
-    folder.trust.check(source, recipe, resume=True)
-    check_run(recipe, dataset.split)
-    (results,) = results_of_all(console, source, dataset, [Job("trust", folder.trust, recipe)], stop_after)
+    folder.trust.check(source, job.recipe, resume=True)
+    check_run(job.recipe, dataset.split)
+    (results,) = results_of_all(console, source, dataset, [job], stop_after)
     if results is None:
         raise RunError("the run with hidden classes must finish; it did not; see above")
     console.print(str(Trust.of(folder)))
