@@ -1,12 +1,13 @@
 """The page that is served to edit classes on."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from newfound.report.serving import Server
-from tests.cli.calls import refused, works
+from tests.cli.calls import newfound, refused, works
 
 
 def test_the_page_is_served_until_ctrl_c(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +27,11 @@ def test_the_page_is_served_until_ctrl_c(mine: Path, monkeypatch: pytest.MonkeyP
     assert "wasps" in works("classes", mine)
     refused(2, ("review", mine, "--port", "70000"), "--port")
     refused(2, ("review", "nowhere"), "nowhere", "check the path")
+
+
+def test_images_that_were_given_in_python_have_no_page_to_serve(mine: Path) -> None:
+    config = json.loads((mine / "config.json").read_text())
+    (mine / "config.json").write_text(json.dumps(config | {"data": {"arrays": "0"}}))
+    done = newfound("review", mine)
+    assert (done.code, done.out) == (2, "")
+    assert "given in Python" in done.err

@@ -21,6 +21,7 @@ def review(
 ) -> None:
     """Name, merge, split and sort classes on a page in your browser, with every image to look at."""
     folder = Review.open(run).folder
+    folder.source().check_loadable()
     print("reading the images and drawing their map")
     server = Server(Live(folder, pile_of(folder, data_dir), data_dir), port)
     print(f"open {server.address}")
