@@ -45,6 +45,12 @@ def arrays() -> Dataset:
     return newfound.from_arrays(images, np.where(kinds < 2, kinds, -1), num_novel=2)  # type: ignore[no-any-return]
 
 
+def paint(path: Path, value: int, dtype: type[np.integer[Any]] = np.uint8) -> None:
+    """An image of one grey."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full((12, 12), value, dtype)).save(path)
+
+
 def test_the_page() -> None:
     assert set(dir(newfound)) == set(newfound.__all__) == PAGE
     assert all(getattr(newfound, name) is not None for name in PAGE)
@@ -156,6 +162,18 @@ def test_a_run_tells_how_it_goes(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert told[0].startswith("arrays: 30 labelled images of 2 known classes")
     assert told[-1].endswith("report.html")
     newfound.discover("iic", arrays(), tmp_path / "silent", verbose=False, **QUICK)
+    assert capsys.readouterr().out == ""
+
+
+def test_slow_reading_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("newfound.data.reading.OFTEN", 0)
+    paint(tmp_path / "known/a/0.png", 200)
+    paint(tmp_path / "pile/0.png", 200)
+    newfound.load_own(tmp_path / "known", tmp_path / "pile", 1)
+    assert capsys.readouterr().out == "reading images 1/2, 0 s left\n"
+    newfound.load_own(tmp_path / "known", tmp_path / "pile", 1, verbose=False)
     assert capsys.readouterr().out == ""
 
 

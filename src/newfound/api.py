@@ -1,4 +1,4 @@
-"""The library from Python, for images at hand as arrays."""
+"""The library from Python."""
 
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from newfound.core.config import Overrides
 from newfound.core.errors import DataError, UsageError
 from newfound.core.records import Say
 from newfound.core.registry import recipe_for
+from newfound.data import own
 from newfound.data.images import Dataset
 from newfound.experiment.check import check_run
 from newfound.experiment.discovery import discovered
@@ -73,6 +74,25 @@ def run_discovery(
     say(f"images in each novel class: {', '.join(map(str, results['cluster_sizes']))}")
     say(f"to look at what was found, open {folder.report}")
     return results
+
+
+def load_own(
+    labelled: str | Path,
+    unlabelled: str | Path,
+    num_novel: int,
+    size: int | None = None,
+    strict: bool = False,
+    subset: int | None = None,
+    *,
+    verbose: bool = True,
+) -> Dataset:
+    """Class folders or a CSV, and a folder, CSV or list of unlabelled files → a data set without truth.
+
+    A row of the labelled CSV without a label joins the pile, so one CSV may be given as both. `subset` keeps
+    the first images of each known class, and as many for each novel class at even steps through the pile.
+    Where reading takes long, how it goes is printed if `verbose`.
+    """
+    return own.load_own(labelled, unlabelled, num_novel, size, strict, subset, voice(verbose))
 
 
 def export(

@@ -200,6 +200,20 @@ def test_of_many_files_left_out_the_first_are_listed(own_run: Finished) -> None:
     assert more == "left out: 291 more, not listed"
 
 
+def test_slow_reading_tells_how_it_goes(
+    images: OwnImages, own_run: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newfound.data.reading.OFTEN", 0)
+    for call, number in (
+        (("predict", own_run.path, images.pile / "monday", "--out", "new.csv"), 10),
+        (("report", own_run.path, "--out", "page.html"), 45),
+        (("discover", *images.options, *TINY, "encoder=small", "--stop-after", "0s", "--out", "run"), 45),
+    ):
+        lines = works(*call).splitlines()[: number - 1]
+        told = [line.rsplit(", ", 1)[0] for line in lines]
+        assert told == [f"reading images {done}/{number}" for done in range(1, number)]
+
+
 def test_known_classes_are_recognised_and_new_ones_found(images: OwnImages) -> None:
     """Plain colours: a few epochs are enough for every verb to be right about all of them."""
     longer = ("epochs=6", "pretrain.epochs=10", "batch_size=20", "pretrain.batch_size=12")

@@ -52,7 +52,7 @@ def calibrate(
         check_replaceable(record, method, candidates)
     jobs = [job for each in candidates for job in _jobs(each, out / source.name / method)]
     check_jobs(jobs)
-    whole = source.before_hold_out()
+    whole = source.before_hold_out(console.print)
     number = usual_held_out(whole.split.task.num_known) if held_out is None else held_out
     dataset, source = hold_out(whole, number), replace(source, held_out=number)
     console.print(dataset.note)

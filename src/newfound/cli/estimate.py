@@ -60,7 +60,8 @@ def estimate(
     question = Question.of(source, method, overrides)
     where = out or Path("runs") / f"{source.name}-estimate"
     check_writable(where / "estimate.json")
-    dataset, console = load_unnumbered(source), output()
+    console = output()
+    dataset = load_unnumbered(source, console.print)
     console.print(dataset.note)
     show_left_out(console, dataset.skipped)
     if data is not None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from newfound.cli.options import MovedDataDir, RunFolder
+from newfound.cli.output import output
 from newfound.experiment.reopen import pile_of
 from newfound.report.page import check_page, write_page
 from newfound.review.review import Review
@@ -21,5 +22,5 @@ def report(
     review = Review.open(run)
     target = out or review.folder.report
     check_page(target)
-    write_page(review, pile_of(review.folder, data_dir), target)
+    write_page(review, pile_of(review.folder, data_dir, output().print), target)
     print(f"written: {target}")

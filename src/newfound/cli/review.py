@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from newfound.cli.options import MovedDataDir, RunFolder
+from newfound.cli.output import output
 from newfound.experiment.reopen import pile_of
 from newfound.report.live import Live
 from newfound.report.serving import Server
@@ -23,7 +24,7 @@ def review(
     folder = Review.open(run).folder
     folder.source().check_loadable()
     print("reading the images and drawing their map")
-    server = Server(Live(folder, pile_of(folder, data_dir), data_dir), port)
+    server = Server(Live(folder, pile_of(folder, data_dir, output().print), data_dir), port)
     print(f"open {server.address}")
     print("what you do there is kept at once; Ctrl-C here ends the page")
     try:

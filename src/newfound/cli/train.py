@@ -135,7 +135,7 @@ def run_estimated_chain(
         Folder(out).check(source, recipe, resume)
     _check_estimated(Folder(out))
     _check_places(out)
-    dataset = load_unnumbered(source)
+    dataset = load_unnumbered(source, output().print)
     split = dataset.split
     check_start(recipe)
     check_run(replace(recipe, run=question.recipe.run), unnumbered(split))
@@ -185,7 +185,7 @@ def run_chain(
     recipe = recipe_for(method, source.name, overrides)
     folder.check(source, recipe, resume)
     _check_places(out)
-    dataset = dataset or source.load()
+    dataset = dataset or source.load(console.print)
     check_run(recipe, dataset.split)
     console.print(dataset.note)
     show_left_out(console, dataset.skipped)

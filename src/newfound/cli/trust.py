@@ -33,7 +33,7 @@ def trust(
     source, recipe = _source(folder, data_dir, held_out), folder.recipe()
     job = Job("trust", folder.trust, replace(recipe, run=replace(recipe.run, pretrained="")))
     check_jobs([job])
-    whole = images_of(folder, data_dir, Checkpoint.load(folder.checkpoint))
+    whole = images_of(folder, data_dir, Checkpoint.load(folder.checkpoint), console.print)
     number = usual_held_out(whole.split.task.num_known) if source.held_out is None else source.held_out
     dataset, source = hold_out(whole, number), replace(source, held_out=number)
     console.print(dataset.note)

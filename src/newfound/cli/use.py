@@ -29,8 +29,8 @@ from newfound.review.review import Review
 
 def evaluate(run: RunFolder, data_dir: MovedDataDir = None) -> None:
     """Print every number of both protocols for a finished run."""
-    evaluator, names, head = evaluator_of(Folder(run), data_dir)
     console = output()
+    evaluator, names, head = evaluator_of(Folder(run), data_dir, console.print)
     for table in evaluation_tables(evaluator(head), names[evaluator.method.task.num_known :]):
         console.print(table)
 
@@ -104,13 +104,13 @@ def draw_run_curves(run: Path, folder: Path) -> list[Path]:
 
 def run_scores(run: Path, data_dir: str | None = None) -> RunScores:
     """What a run says of the test images, as the figures want it; of its own where nobody knows the truth."""
-    folder = Folder(run)
+    folder, say = Folder(run), output().print
     title, found = folder.recipe().method, not folder.source().truth_is_known
     if found:
-        scores, labels, names, num_known = found_classes(folder, data_dir)
+        scores, labels, names, num_known = found_classes(folder, data_dir, say)
         novel = scores[:, num_known:]
     else:
-        evaluator, names, head = evaluator_of(folder, data_dir)
+        evaluator, names, head = evaluator_of(folder, data_dir, say)
         scores, novel = (each[head] for each in evaluator.test_scores())
         labels, num_known = evaluator.truth.test_labels, evaluator.method.task.num_known
     joint, apart, classes = (value.cpu().numpy() for value in (scores, novel, labels))
@@ -130,9 +130,10 @@ def predict(
     target = out or run / "predictions.csv"
     _check_run_first(run, images)
     _check_new_csv(target)
-    sizes, left_out = predict_images(Review.open(run), images, target, strict, say=print)
-    show_left_out(output(), left_out)
-    output().print(sizes_table(sizes))
+    console = output()
+    sizes, left_out = predict_images(Review.open(run), images, target, strict, say=console.print)
+    show_left_out(console, left_out)
+    console.print(sizes_table(sizes))
     print(f"written: {target}")
 
 
@@ -163,7 +164,7 @@ def relocate(run: RunFolder, *, labelled: Labelled = None, unlabelled: Unlabelle
             "relocate needs a new place: --labelled, --unlabelled or both; got neither; give one"
         )
     folder = Folder(run)
-    move_images(folder, labelled, unlabelled)
+    move_images(folder, labelled, unlabelled, output().print)
     print(f"{run} finds its images again; newfound report {folder.quoted} draws its page anew")
 
 

@@ -14,6 +14,8 @@ Outputs = dict[str, Tensor]
 
 Say = Callable[[str], None]
 """Where a line for the user goes."""
+OFTEN = 5.0
+"""Seconds between lines of how something goes."""
 
 Losses = dict[str, Tensor]
 """Named terms whose means add up to what is minimised; a (K,) term also ranks the heads."""

@@ -17,6 +17,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from newfound.core.errors import DataError
+from newfound.data.reading import Reading
 
 Pixels = npt.NDArray[np.uint8]
 Size = tuple[int, int]
@@ -36,7 +37,9 @@ def decode(path: str | Path, size: Size | None = None) -> Pixels:
         raise DataError(f"{path}: {_reason(error)}") from error
 
 
-def decode_all(paths: Sequence[str], size: Size, strict: bool) -> tuple[Tensor, list[int], tuple[str, ...]]:
+def decode_all(
+    paths: Sequence[str], size: Size, strict: bool, reading: Reading | None = None
+) -> tuple[Tensor, list[int], tuple[str, ...]]:
     """Files → pixels (n, 3, H, W), the rows of `paths` that could be decoded, and why the others could not.
 
     With `strict` the first file that cannot be decoded is an error.
@@ -46,14 +49,19 @@ def decode_all(paths: Sequence[str], size: Size, strict: bool) -> tuple[Tensor, 
     def store(row: int, image: Pixels) -> None:
         pixels[row] = image.transpose(2, 0, 1)
 
-    kept, skipped = decode_each(paths, size, strict, store)
+    kept, skipped = decode_each(paths, size, strict, store, reading)
     return torch.from_numpy(pixels if len(kept) == len(paths) else pixels[kept]), kept, skipped
 
 
 def decode_each(
-    paths: Sequence[str], size: Size, strict: bool, use: Callable[[int, Pixels], None]
+    paths: Sequence[str],
+    size: Size,
+    strict: bool,
+    use: Callable[[int, Pixels], None],
+    reading: Reading | None = None,
 ) -> tuple[list[int], tuple[str, ...]]:
     """Hand each decoded file and its row to `use`, from many threads; list the rows done and the failures."""
+    reading = reading or Reading(len(paths))
 
     def attempt(row: int) -> str:
         try:
@@ -66,7 +74,7 @@ def decode_each(
             return str(error)
         return ""
 
-    failures = list(_pool().map(attempt, range(len(paths))))
+    failures = list(reading.over(_pool().map(attempt, range(len(paths)))))
     return [row for row, why in enumerate(failures) if not why], tuple(why for why in failures if why)
 
 

@@ -9,6 +9,7 @@ from newfound.core.errors import DataError
 from newfound.data.decode import Size, decode_all, decode_each
 from newfound.data.images import ImageSet, ResidentImages, StreamedImages
 from newfound.data.lists import SUFFIXES, File, is_image, read_csv, read_list
+from newfound.data.reading import Reading
 
 RESIDENT_BYTES = 16 * 2**30
 LIST_SUFFIXES = ("", ".txt", ".list", ".lst")
@@ -20,15 +21,15 @@ BY_NAME = "a CSV that names images loads them whatever their suffix"
 
 
 def open_images(
-    paths: Sequence[str], size: Size, strict: bool
+    paths: Sequence[str], size: Size, strict: bool, reading: Reading | None = None
 ) -> tuple[ImageSet, list[int], tuple[str, ...]]:
     """Files → a set, the rows of `paths` in it, and the files left out; each file is decoded once to know."""
     images: ImageSet
     if is_resident(len(paths), size):
-        pixels, kept, skipped = decode_all(paths, size, strict)
+        pixels, kept, skipped = decode_all(paths, size, strict, reading)
         images = ResidentImages(pixels, [paths[row] for row in kept])
     else:
-        kept, skipped = decode_each(paths, size, strict, lambda row, image: None)
+        kept, skipped = decode_each(paths, size, strict, lambda row, image: None, reading)
         images = StreamedImages([paths[row] for row in kept], size)
     if not kept:
         raise none_readable(skipped)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from newfound.core.errors import DataError
-from newfound.core.records import Task
+from newfound.core.records import Say, Task
 from newfound.data.assemble import checked_num_novel, own_dataset, own_look
 from newfound.data.decode import stored_sizes
 from newfound.data.files import (
@@ -22,6 +22,7 @@ from newfound.data.files import (
 )
 from newfound.data.images import Dataset, ImageSet, Split
 from newfound.data.lists import LABEL_COLUMNS, File
+from newfound.data.reading import Reading
 from newfound.data.sizes import check_side, choose_side
 from newfound.data.subsets import check_subset, rank_in_class
 
@@ -33,12 +34,9 @@ def load_own(
     size: int | None = None,
     strict: bool = False,
     subset: int | None = None,
+    say: Say = lambda line: None,
 ) -> Dataset:
-    """Class folders or a CSV, and a folder, CSV or list of unlabelled files → a data set without truth.
-
-    A row of the labelled CSV without a label joins the pile, so one CSV may be given as both. `subset` keeps
-    the first images of each known class, and as many for each novel class at even steps through the pile.
-    """
+    """Labelled and unlabelled files, in the forms that `newfound.load_own` tells → a data set."""
     # Whole paths, so that files have the same names from wherever they are loaded again.
     labelled, unlabelled = (Path(os.path.abspath(given)) for given in (labelled, unlabelled))
     num_novel = checked_num_novel(num_novel)
@@ -54,8 +52,9 @@ def load_own(
 
     paths, pile_paths = [path for path, _ in known], [path for path, _ in pile]
     side, why = _side(paths + pile_paths, size)
-    known_images, kept, known_skipped = open_images(paths, (side, side), strict)
-    pile_images, _, pile_skipped = open_images(pile_paths, (side, side), strict)
+    reading = Reading(len(paths) + len(pile_paths), say)
+    known_images, kept, known_skipped = open_images(paths, (side, side), strict, reading)
+    pile_images, _, pile_skipped = open_images(pile_paths, (side, side), strict, reading)
     names, labels = np.unique([known[row][1] for row in kept], return_inverse=True)
     task = Task(len(names), num_novel)
     split = Split(known_images, torch.from_numpy(labels), pile_images, task, own_look(side))
@@ -73,10 +72,13 @@ def load_own(
     return replace(own_dataset(labelled.name, split, names.tolist(), skipped, why), origin=origin)
 
 
-def load_pile(path: Path, size: int, strict: bool) -> tuple[ImageSet, tuple[str, ...]]:
+def load_pile(
+    path: Path, size: int, strict: bool, say: Say = lambda line: None
+) -> tuple[ImageSet, tuple[str, ...]]:
     """A folder, CSV, list of files or one image → images of `size` x `size`, and the files left out."""
     files, again = once(unlabelled_files(path, "new"))
-    images, _, skipped = open_images([file for file, _ in files], (size, size), strict)
+    reading = Reading(len(files), say)
+    images, _, skipped = open_images([file for file, _ in files], (size, size), strict, reading)
     return images, (*other_kinds(path), *again, *skipped)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from newfound.core.config import Recipe
 from newfound.core.errors import UsageError
-from newfound.core.records import Task
+from newfound.core.records import Say, Task
 from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset, Split
 from newfound.estimate.config import PREFIX, EstimateConfig, estimate_config, split_settings
@@ -49,10 +49,10 @@ class Question:
         return {"method": self.method, "data": self.source.as_dict(), "settings": settings}
 
 
-def load_unnumbered(source: Source) -> Dataset:
+def load_unnumbered(source: Source, say: Say = lambda line: None) -> Dataset:
     """The images of a source, for which nobody need say how many novel classes there are."""
     if source.benchmark:
-        return replace(source, num_novel=None).load()
+        return replace(source, num_novel=None).load(say)
     if not (source.labelled and source.unlabelled):
         raise UsageError(
             "an estimate needs images: --data NAME, or --labelled and --unlabelled together; "
@@ -63,7 +63,7 @@ def load_unnumbered(source: Source) -> Dataset:
             "--subset must come with --data NAME, or with a number of novel classes; got own images of "
             "nobody knows how many; leave it out"
         )
-    return noted_without_number(replace(source, num_novel=UNKNOWN).load())
+    return noted_without_number(replace(source, num_novel=UNKNOWN).load(say))
 
 
 def noted_without_number(found: Dataset) -> Dataset:

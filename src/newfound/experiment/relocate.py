@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from newfound.core.errors import UsageError
+from newfound.core.records import Say
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.files import read_json, write_json
 from newfound.experiment.assignments import Assignments
@@ -14,7 +15,9 @@ from newfound.experiment.same_images import check_images
 from newfound.experiment.source import Source
 
 
-def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> None:
+def relocate(
+    folder: Folder, labelled: str | None, unlabelled: str | None, say: Say = lambda line: None
+) -> None:
     """Tell a run where its own images are now; they must be the same, by the same names.
 
     The config is written last: whatever happens before, the call can be repeated.
@@ -24,7 +27,7 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     now = replace(before, labelled=labelled or before.labelled, unlabelled=unlabelled or before.unlabelled)
     _check_there(now)
     check_apart(folder.path, now)
-    saved, images = Checkpoint.load(folder.checkpoint), now.load()
+    saved, images = Checkpoint.load(folder.checkpoint), now.load(say)
     pile, finished = images.split.unlabelled.names, folder.assignments.exists()
     if finished:
         novel = folder.read_results()["classes"]["novel"]

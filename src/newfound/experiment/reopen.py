@@ -76,7 +76,9 @@ def _precision(wanted: str, device: torch.device) -> torch.dtype:
         return resolve_precision("auto", device)
 
 
-def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator, tuple[str, ...], int]:
+def evaluator_of(
+    folder: Folder, data_dir: str | None = None, say: Say = lambda line: None
+) -> tuple[Evaluator, tuple[str, ...], int]:
     """The evaluator of a run on its own benchmark, the names of all classes, and the head of lowest loss."""
     source = folder.source()
     source.check_loadable()
@@ -86,21 +88,23 @@ def evaluator_of(folder: Folder, data_dir: str | None = None) -> tuple[Evaluator
             "look at its assignments.csv instead"
         )
     run = load_method(folder)
-    data, device = _load(folder, data_dir), run.viewer.device
+    data, device = _load(folder, data_dir, say), run.viewer.device
     assert data.truth is not None
     unlabelled, truth = data.split.unlabelled.to(device), data.truth.to(device)
     evaluator = Evaluator(run.method, run.viewer, unlabelled, truth)
     return evaluator, data.class_names, run.head
 
 
-def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, Tensor, tuple[str, ...], int]:
+def found_classes(
+    folder: Folder, data_dir: str | None = None, say: Say = lambda line: None
+) -> tuple[Tensor, Tensor, tuple[str, ...], int]:
     """What a run found in images whose classes nobody knows, from the images it was trained on.
 
     Scores (n, C), classes (n,) that are given for labelled and found for unlabelled images, the names of all
     classes, and how many are known.
     """
     run = load_method(folder)
-    data = images_of(folder, data_dir, run.checkpoint)
+    data = images_of(folder, data_dir, run.checkpoint, say)
     split = data.split.to(run.viewer.device)
     unlabelled, novel = (each[run.head] for each in scores_of(run.method, run.viewer, split.unlabelled))
     classes = torch.cat([split.labels, novel.argmax(-1) + split.task.num_known])
@@ -108,22 +112,24 @@ def found_classes(folder: Folder, data_dir: str | None = None) -> tuple[Tensor, 
     return scores, classes, data.class_names, split.task.num_known
 
 
-def pile_of(folder: Folder, data_dir: str | None = None) -> Pile:
+def pile_of(folder: Folder, data_dir: str | None = None, say: Say = lambda line: None) -> Pile:
     """What a run says of the unlabelled images it was trained on."""
     run = load_method(folder)
-    data = images_of(folder, data_dir, run.checkpoint)
+    data = images_of(folder, data_dir, run.checkpoint, say)
     scores = scores_of(run.method, run.viewer, data.split.unlabelled.to(run.viewer.device))
     return Pile.of(run.method, data, scores, run.head)
 
 
-def images_of(folder: Folder, data_dir: str | None, checkpoint: Checkpoint) -> Dataset:
+def images_of(
+    folder: Folder, data_dir: str | None, checkpoint: Checkpoint, say: Say = lambda line: None
+) -> Dataset:
     """The images that a run was trained on, from where they are now; any others are refused."""
-    data = _load(folder, data_dir)
+    data = _load(folder, data_dir, say)
     check_images(checkpoint, folder, data)
     return data
 
 
-def _load(folder: Folder, data_dir: str | None) -> Dataset:
+def _load(folder: Folder, data_dir: str | None, say: Say) -> Dataset:
     source = folder.source()
     for given in (source.labelled, source.unlabelled):
         if given and not os.path.exists(given):
@@ -131,7 +137,7 @@ def _load(folder: Folder, data_dir: str | None) -> Dataset:
                 f"the images of {folder.path} must be where they were; {given} does not exist; bring it "
                 f"back, or tell where it is with newfound relocate {folder.quoted}"
             )
-    return (replace(source, data_dir=data_dir) if data_dir else source).load()
+    return (replace(source, data_dir=data_dir) if data_dir else source).load(say)
 
 
 def pile_features(folder: Folder, images: Sequence[str], data_dir: str | None = None) -> NDArray[np.float32]:
@@ -165,7 +171,7 @@ def predict(folder: Folder, images: Path, strict: bool, with_features: bool, say
             f"{folder.recipe().method} trains known and novel classes apart, so which of the two an image "
             "is, is a guess"
         )
-    pile, skipped = load_pile(images, run.viewer.look.stored, strict)
+    pile, skipped = load_pile(images, run.viewer.look.stored, strict, say)
     pile = pile.to(run.viewer.device)
     shares = numpy_of(run.scores(pile).softmax(-1))
     features = numpy_of(run.viewer.over(pile, run.method.encoder)) if with_features else None

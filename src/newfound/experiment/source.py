@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from newfound.core.errors import UsageError
+from newfound.core.records import Say
 from newfound.data.assemble import novel_names
 from newfound.data.benchmarks import load_benchmark
 from newfound.data.holdout import hold_out
@@ -64,11 +65,11 @@ class Source:
         """The same with the number of novel classes that an estimate found."""
         return replace(self, num_novel=found["num_novel"], estimated=found["settings"]["estimate.algorithm"])
 
-    def load(self) -> Dataset:
+    def load(self, say: Say = lambda line: None) -> Dataset:
         """Read the images."""
         self.check_loadable()
         if self.held_out is not None:
-            return hold_out(self.before_hold_out(), self.held_out)
+            return hold_out(self.before_hold_out(say), self.held_out)
         if self.benchmark:
             foreign = [key for key in OWN_ONLY if getattr(self, key) is not None]
             if foreign and not (self.estimated and foreign == ["num_novel"]):
@@ -85,9 +86,11 @@ class Source:
             )
         if self.data_dir is not None:
             raise UsageError("--data-dir must come with --data NAME; got own images; leave it out")
-        return load_own(self.labelled, self.unlabelled, self.num_novel, self.size, self.strict, self.subset)
+        return load_own(
+            self.labelled, self.unlabelled, self.num_novel, self.size, self.strict, self.subset, say
+        )
 
-    def before_hold_out(self) -> Dataset:
+    def before_hold_out(self, say: Say = lambda line: None) -> Dataset:
         """The images that known classes are held out of; own images need no number of novel classes here."""
         self.check_loadable()
         if not (self.benchmark or (self.labelled and self.unlabelled)):
@@ -96,7 +99,7 @@ class Source:
                 "newfound data lists the names"
             )
         # Own images must come with a number; it is dropped with the pile that it is about.
-        return replace(self, held_out=None, num_novel=None if self.benchmark else 1).load()
+        return replace(self, held_out=None, num_novel=None if self.benchmark else 1).load(say)
 
     def check_loadable(self) -> None:
         """Refuse images that are in no file."""

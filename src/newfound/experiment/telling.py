@@ -8,12 +8,9 @@ from functools import partial
 from typing import Any
 
 from newfound.core.errors import NewfoundError
-from newfound.core.records import Say
+from newfound.core.records import OFTEN, Say
 from newfound.engine.trainer import EpochRecord
 from newfound.estimate.trial import Trial
-
-OFTEN = 5.0
-"""Seconds between lines, but for the first and the last of a stage."""
 
 
 def voice(verbose: bool) -> Say:
@@ -38,7 +35,10 @@ def naming_arguments() -> Iterator[None]:
 
 
 class Lines:
-    """Tells how epochs and trials go: the time left, losses, ACC where truth is known, images/s."""
+    """Tells how epochs and trials go: the time left, losses, ACC where truth is known, images/s.
+
+    The first and the last of a stage are always told.
+    """
 
     def __init__(self, say: Say) -> None:
         self.say, self._acc, self._said = say, "", 0.0
