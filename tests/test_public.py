@@ -177,6 +177,15 @@ def test_slow_reading_is_told_of(
     assert capsys.readouterr().out == ""
 
 
+def test_images_that_come_out_dark_are_warned_of(tmp_path: Path) -> None:
+    paint(tmp_path / "known/a/0.png", 200)
+    for row in range(2):
+        paint(tmp_path / f"pile/{row}.tif", 4095, np.uint16)
+    with pytest.warns(UserWarning, match=r"2 files .* got 4,095 as the largest value") as caught:
+        newfound.load_own(tmp_path / "known", tmp_path / "pile", 1, verbose=False)
+    assert [each.filename for each in caught] == [__file__]
+
+
 def test_what_looks_wrong_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the line that asked for it, whether or not anything is printed."""
     monkeypatch.setattr("newfound.experiment.finish.warnings_for", lambda *found: ["a class is empty"])

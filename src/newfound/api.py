@@ -48,7 +48,7 @@ def discover(
     source, say = Source.of(dataset), voice(verbose)
     with naming_arguments():
         results = run_discovery(method, dataset, source, Path(out), settings, resume=resume, say=say)
-    warn_of(results)
+    warn_of(results["warnings"])
     return results
 
 
@@ -90,9 +90,11 @@ def load_own(
 
     A row of the labelled CSV without a label joins the pile, so one CSV may be given as both. `subset` keeps
     the first images of each known class, and as many for each novel class at even steps through the pile.
-    Where reading takes long, how it goes is printed if `verbose`.
+    Where reading takes long, how it goes is printed if `verbose`; what looks wrong is warned of in any case.
     """
-    return own.load_own(labelled, unlabelled, num_novel, size, strict, subset, voice(verbose))
+    found = own.load_own(labelled, unlabelled, num_novel, size, strict, subset, voice(verbose))
+    warn_of(found.warnings)
+    return found
 
 
 def export(

@@ -79,8 +79,8 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         self.labels_ = checked_classes(y, len(X))
         self.labels_[self.labels_ == UNLABELLED] = self._assigned()
         if found := Folder(out).read_estimate():
-            warn_of(found)
-        warn_of(results)
+            warn_of(found["warnings"])
+        warn_of(results["warnings"])
         return self
 
     def predict(self, X: Arrays) -> Ints:

@@ -7,8 +7,10 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from newfound.engine.checkpoint import Checkpoint
 from newfound.experiment import Folder
@@ -198,6 +200,22 @@ def test_of_many_files_left_out_the_first_are_listed(own_run: Finished) -> None:
     assert kinds == "left out: new: 1 file ending in .doc, no kind of image that we read"
     assert [line.split(": ")[1] for line in files] == [f"new/{row:03}.png" for row in range(9)]
     assert more == "left out: 291 more, not listed"
+
+
+def test_images_that_come_out_dark_are_warned_of(images: OwnImages, own_run: Finished) -> None:
+    """Before anything is trained, and of new images too."""
+    shutil.copytree(images.pile / "monday", "pile")
+    for row in range(3):
+        Image.fromarray(np.full((16, 16), 4000 + row, np.uint16)).save(f"pile/{row}.tif")
+    said = "warning: 3 files with more than 8 bits must span 0 (black) to 65,535 (white); got 4,002 as"
+    own = ("--labelled", images.labelled, "--unlabelled", "pile")
+    few = ("estimate.max_novel=2", "estimate.restarts=1")
+    for number in (("--num-novel", "2"), few):
+        call = ("discover", *own, *number, *TINY, "encoder=small", "--stop-after", "0s")
+        lines = works(*call, "--out", f"run{len(number[0])}").splitlines()
+        assert "13 unlabelled" in lines[0]
+        assert lines[1].startswith(said)
+    assert works("predict", own_run.path, "pile", "--out", "new.csv").startswith(said)
 
 
 def test_slow_reading_tells_how_it_goes(

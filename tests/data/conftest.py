@@ -1,6 +1,8 @@
 """Tiny files in the formats of the real ones."""
 
 import pickle
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,6 +75,20 @@ def fake_python() -> Fake:
         return pixels, labels
 
     return write
+
+
+def png_16_bit_colour(*colour: int) -> bytes:
+    """Two pixels of one colour, which Pillow can read but not write."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        )
+
+    row = b"\0" + struct.pack(">3H", *colour) * 2
+    header = struct.pack(">2I5B", 2, 1, 16, 2, 0, 0, 0)
+    content = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(row)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + content
 
 
 @pytest.fixture

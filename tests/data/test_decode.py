@@ -1,7 +1,5 @@
 """Every usual kind of image file, written by Pillow or by hand, gives the colours a person would see."""
 
-import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +8,7 @@ from PIL import Image
 
 from newfound.core.errors import DataError
 from newfound.data.decode import decode, decode_all, stored_sizes
+from tests.data.conftest import png_16_bit_colour
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -64,15 +63,7 @@ def test_16_bit_grey_spans_the_whole_range(tmp_path: Path, suffix: str) -> None:
 
 
 def test_16_bit_colour(tmp_path: Path) -> None:
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-        )
-
-    row = b"\0" + struct.pack(">3H", 0xFF00, 0x8000, 0x0100) * 2
-    header = struct.pack(">2I5B", 2, 1, 16, 2, 0, 0, 0)
-    content = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(row)) + chunk(b"IEND", b"")
-    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + content)
+    (tmp_path / "a.png").write_bytes(png_16_bit_colour(0xFF00, 0x8000, 0x0100))
     assert (decode(tmp_path / "a.png") == (255, 128, 1)).all()
 
 

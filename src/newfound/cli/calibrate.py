@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from newfound.cli.options import Data, DataDir, Labelled, Method, Size, StopAfter, Strict, Subset, Unlabelled
-from newfound.cli.output import output, show_left_out
+from newfound.cli.output import output, show_images
 from newfound.cli.running import Job, check_jobs, results_of_all
 from newfound.core.config import parse_overrides
 from newfound.data.holdout import hold_out, usual_held_out
@@ -55,8 +55,7 @@ def calibrate(
     whole = source.before_hold_out(console.print)
     number = usual_held_out(whole.split.task.num_known) if held_out is None else held_out
     dataset, source = hold_out(whole, number), replace(source, held_out=number)
-    console.print(dataset.note)
-    show_left_out(console, dataset.skipped)
+    show_images(console, dataset)
     for job in jobs:
         job.folder.check(source, job.recipe, resume=True)
     for candidate in candidates:

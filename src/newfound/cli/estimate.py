@@ -20,7 +20,7 @@ from newfound.cli.options import (
     Unlabelled,
     method_and_settings,
 )
-from newfound.cli.output import output, show_left_out
+from newfound.cli.output import output, show_images
 from newfound.engine.files import check_writable
 from newfound.estimate.config import PREFIX, EstimateConfig
 from newfound.experiment import Source
@@ -62,8 +62,7 @@ def estimate(
     check_writable(where / "estimate.json")
     console = output()
     dataset = load_unnumbered(source, console.print)
-    console.print(dataset.note)
-    show_left_out(console, dataset.skipped)
+    show_images(console, dataset)
     if data is not None:
         console.print("the number of novel classes of a benchmark is known; the estimate does not look at it")
     run_estimate(console, question, dataset.split, where, where.parent / "pretrained", resume, stop_after)

@@ -4,10 +4,20 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from newfound.data.images import Dataset
+
 UNFOLDED = 1000
 """Columns, where no terminal sets a limit."""
 FEW = 10
 """Lines about what was left out."""
+
+
+def show_images(console: Console, dataset: Dataset) -> None:
+    """What was loaded, what looks wrong with it, and what was left out."""
+    console.print(dataset.note)
+    for warning in dataset.warnings:
+        console.print(f"warning: {warning}")
+    show_left_out(console, dataset.skipped)
 
 
 def show_left_out(console: Console, lines: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from newfound.cli.options import (
     Unlabelled,
     method_and_settings,
 )
-from newfound.cli.output import output, show_left_out
+from newfound.cli.output import output, show_images
 from newfound.cli.progress import EpochProgress, advice_for
 from newfound.cli.stopping import RESUME, Stopping
 from newfound.core.config import Overrides
@@ -135,11 +135,13 @@ def run_estimated_chain(
         Folder(out).check(source, recipe, resume)
     _check_estimated(Folder(out))
     _check_places(out)
-    dataset = load_unnumbered(source, output().print)
+    console = output()
+    dataset = load_unnumbered(source, console.print)
     split = dataset.split
     check_start(recipe)
     check_run(replace(recipe, run=question.recipe.run), unnumbered(split))
-    found = run_estimate(output(), question, split, out / "estimate", _cache(out), resume, stop_at)
+    show_images(console, dataset)
+    found = run_estimate(console, question, split, out / "estimate", _cache(out), resume, stop_at)
     dataset, source = looking_for(found["num_novel"], dataset), source.estimated_by(found)
     run_chain(method, settings, source, out, resume, stop_at, dataset=dataset, only_pretrain=only_pretrain)
 
@@ -179,16 +181,18 @@ def run_chain(
 ) -> None:
     """Check everything that can be known, then train, resumably, and show the results.
 
-    The images of `source` may be at hand as `dataset`.
+    The images of `source` may be at hand as `dataset`, of which all was shown but the number to be found.
     """
     console, folder, cache = output(), Folder(out), _cache(out)
     recipe = recipe_for(method, source.name, overrides)
     folder.check(source, recipe, resume)
     _check_places(out)
-    dataset = dataset or source.load(console.print)
+    shown, dataset = dataset is not None, dataset or source.load(console.print)
     check_run(recipe, dataset.split)
-    console.print(dataset.note)
-    show_left_out(console, dataset.skipped)
+    if shown:
+        console.print(dataset.note)
+    else:
+        show_images(console, dataset)
     if resume and not folder.config.exists():
         console.print(f"nothing to resume in {out}: starting there")
     folder.open(source, recipe, resume)

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from newfound.core.errors import DataError
+from newfound.data.depth import WHITE, brightest, is_deep, is_wide
 from newfound.data.reading import Reading
 
 Pixels = npt.NDArray[np.uint8]
@@ -24,15 +25,22 @@ Size = tuple[int, int]
 """Height and width."""
 
 
-def decode(path: str | Path, size: Size | None = None) -> Pixels:
-    """One file → (H, W, 3), resized with antialiasing when `size` is given."""
+def decode(path: str | Path, size: Size | None = None, note: Callable[[int], None] | None = None) -> Pixels:
+    """One file → (H, W, 3), resized with antialiasing when `size` is given.
+
+    The largest value of a file with more than 8 bits goes to `note`.
+    """
     try:
         with _opened(path) as image:
+            deep = note is not None and is_deep(image)
             if size is not None:
                 # a JPEG is read at half, quarter or eighth scale, but at least twice as large as needed
                 image.draft(None, (2 * max(size), 2 * max(size)))
             upright: Image.Image = ImageOps.exif_transpose(image)
-            return np.array(resized(to_rgb(upright), size))
+            pixels = np.array(resized(to_rgb(upright), size))
+            if note and deep:
+                note(brightest(upright))
+            return pixels
     except Exception as error:  # Pillow's many readers raise whatever their parsers raise
         raise DataError(f"{path}: {_reason(error)}") from error
 
@@ -61,11 +69,11 @@ def decode_each(
     reading: Reading | None = None,
 ) -> tuple[list[int], tuple[str, ...]]:
     """Hand each decoded file and its row to `use`, from many threads; list the rows done and the failures."""
-    reading = reading or Reading(len(paths))
+    note = reading.deep.append if reading else None
 
     def attempt(row: int) -> str:
         try:
-            use(row, decode(paths[row], size))
+            use(row, decode(paths[row], size, note))
         except DataError as error:
             if strict:
                 raise DataError(
@@ -74,7 +82,8 @@ def decode_each(
             return str(error)
         return ""
 
-    failures = list(reading.over(_pool().map(attempt, range(len(paths)))))
+    results = _pool().map(attempt, range(len(paths)))
+    failures = list(reading.over(results) if reading else results)
     return [row for row, why in enumerate(failures) if not why], tuple(why for why in failures if why)
 
 
@@ -87,8 +96,8 @@ def to_rgb(image: Image.Image) -> Image.Image:
     """Any mode of Pillow's → RGB."""
     if image.mode == "F":
         raise ValueError("its pixels are floats without a fixed range; save it with 8 or 16 bits")
-    if image.mode.startswith("I"):  # 16-bit grey, which some versions of Pillow widen to 32 bits
-        wide = np.asarray(image).clip(0, 65535)
+    if is_wide(image):
+        wide = np.asarray(image).clip(0, WHITE)
         image = Image.fromarray((wide / 257).round().astype(np.uint8))
     elif image.has_transparency_data:
         image = image.convert("RGBA")
@@ -108,7 +117,7 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
 
 
-def _opened(path: str | Path) -> Image.Image:
+def _opened(path: str | Path) -> ImageFile.ImageFile:
     """A regular file only: opening a pipe would wait for ever."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError("not a regular file")

@@ -231,6 +231,8 @@ class Dataset:
     """One line: what was loaded."""
     origin: Mapping[str, Any] = field(default_factory=dict)
     """What `Source` needs to load it again; nothing where it is in no file."""
+    warnings: tuple[str, ...] = ()
+    """What looks wrong with the images."""
 
     def to(self, device: torch.device) -> "Dataset":
         truth = None if self.truth is None else self.truth.to(device)

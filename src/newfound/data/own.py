@@ -69,7 +69,8 @@ def load_own(
         "strict": bool(strict),
         "subset": subset and int(subset),
     }
-    return replace(own_dataset(labelled.name, split, names.tolist(), skipped, why), origin=origin)
+    found = own_dataset(labelled.name, split, names.tolist(), skipped, why)
+    return replace(found, origin=origin, warnings=reading.warnings)
 
 
 def load_pile(
@@ -79,6 +80,8 @@ def load_pile(
     files, again = once(unlabelled_files(path, "new"))
     reading = Reading(len(files), say)
     images, _, skipped = open_images([file for file, _ in files], (size, size), strict, reading)
+    for warning in reading.warnings:
+        say(f"warning: {warning}")
     return images, (*other_kinds(path), *again, *skipped)
 
 

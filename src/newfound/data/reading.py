@@ -1,10 +1,11 @@
-"""How the reading of many files goes on."""
+"""How the reading of many files goes on, and what looks wrong with them."""
 
 from collections.abc import Iterable, Iterator
 from time import monotonic
 from typing import TypeVar
 
 from newfound.core.records import OFTEN, Say
+from newfound.data.depth import depth_warnings
 
 T = TypeVar("T")
 
@@ -12,9 +13,16 @@ T = TypeVar("T")
 class Reading:
     """Says now and then how many of the files are read; nothing of those that are read in a moment."""
 
-    def __init__(self, of: int, say: Say = lambda line: None) -> None:
+    def __init__(self, of: int, say: Say) -> None:
         self.of, self.say, self._done = of, say, 0
         self._began = self._said = monotonic()
+        self.deep: list[int] = []
+        """The largest value of each file with more than 8 bits."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What looks wrong with the files that were read."""
+        return depth_warnings(self.deep)
 
     def over(self, results: Iterable[T]) -> Iterator[T]:
         """The same results, each of which stands for one more file."""

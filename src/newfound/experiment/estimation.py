@@ -115,7 +115,7 @@ def estimate_num_novel(
     say, cache = voice(verbose), folder.parent / "pretrained"
     with naming_arguments():
         found = told_estimate(question, dataset.split, folder, cache, resume=resume, say=say)
-    warn_of(found)
+    warn_of(found["warnings"])
     return found
 
 

@@ -2,10 +2,9 @@
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 from newfound.core.errors import NewfoundError
 from newfound.core.records import OFTEN, Say
@@ -18,9 +17,9 @@ def voice(verbose: bool) -> Say:
     return partial(print, flush=True) if verbose else lambda line: None
 
 
-def warn_of(found: Mapping[str, Any]) -> None:
-    """Python's own warnings of what a record warns of, for the caller of the function that made it."""
-    for warning in found["warnings"]:
+def warn_of(found: Iterable[str]) -> None:
+    """Python's own warnings, for the caller of the function that found what looks wrong."""
+    for warning in found:
         warnings.warn(warning, stacklevel=3)
 
 
