@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from math import log
 from pathlib import Path
 from typing import Any
@@ -19,21 +18,30 @@ from newfound.nn.small import SmallEncoder
 from tests.contract import test_methods as contract
 from tests.tiny import tiny_recipe, tiny_run
 
-TEXT = (Path(__file__).parents[1] / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[0]
 
 
 @pytest.fixture
-def balance() -> Iterator[Any]:
-    """The class that the page defines, registered while a test lasts."""
+def balance(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The class that the page defines, registered while a test lasts in place of any other of its name."""
+    others = {name: entry for name, entry in registry._METHODS.items() if name != "balance"}
+    monkeypatch.setattr(registry, "_METHODS", others)
     names: dict[str, Any] = {"__name__": "worked_example"}
     exec(compile(CODE, "docs/adding-a-method.md", "exec"), names)
-    yield names["Balance"]
-    del registry._METHODS["balance"]
+    return names["Balance"]
 
 
 def test_it_is_short() -> None:
     assert len([line for line in CODE.splitlines() if line.strip()]) < 60
+
+
+@pytest.mark.parametrize("call", [["check"], ["format", "--check"]], ids=" ".join)
+def test_it_can_be_pasted_as_it_is(call: list[str]) -> None:
+    ruff = [sys.executable, "-m", "ruff", *call, "--stdin-filename", "src/newfound/methods/balance.py", "-"]
+    done = subprocess.run(ruff, cwd=ROOT, input=CODE, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_its_loss_is_its_definition(balance: Any) -> None:
@@ -68,13 +76,13 @@ def lists_methods(folder: Path, modules: str) -> subprocess.CompletedProcess[str
 
 
 def test_it_may_stay_in_a_file_of_ones_own(tmp_path: Path) -> None:
-    (tmp_path / "balance.py").write_text(CODE)
+    (tmp_path / "apart.py").write_text(CODE.replace('register("balance"', 'register("kept-apart"'))
     (tmp_path / "broken.py").write_text("1 / 0")
     (tmp_path / "clash.py").write_text(CODE.replace('register("balance"', 'register("joint"'))
-    assert "balance" in lists_methods(tmp_path, "balance").stdout
-    assert "balance" not in lists_methods(tmp_path, "").stdout
+    assert "kept-apart" in lists_methods(tmp_path, "apart").stdout
+    assert "kept-apart" not in lists_methods(tmp_path, "").stdout
     for modules, words in {
-        "balance, nowhere": "got 'nowhere': No module named 'nowhere';",
+        "apart, nowhere": "got 'nowhere': No module named 'nowhere';",
         "broken": "got 'broken': division by zero;",
         "clash": "got 'joint' for clash.Balance, and newfound.methods.joint.",
     }.items():
