@@ -56,6 +56,13 @@ def test_its_loss_is_its_definition(balance: Any) -> None:
     assert method.loss(out, batch, clock)["mi"].item() == pytest.approx(0.5 * (each - overall), rel=1e-4)
 
 
+def test_its_scores_are_cosines_after_a_step(balance: Any) -> None:
+    method = balance(SmallEncoder(), Task(2, 3), balance.Config(tau=1.0))
+    torch.nn.init.constant_(method.g.prototypes, 9.0)
+    method.after_step()
+    assert method.scores(torch.rand(4, 3, 8, 8)).abs().max() <= 1.0001
+
+
 @pytest.mark.usefixtures("balance")
 def test_it_keeps_the_contract(digits: Dataset, tmp_path: Path) -> None:
     contract.test_loss_is_finite_and_every_trainable_parameter_gets_a_gradient("balance", digits)
