@@ -197,3 +197,10 @@ def test_what_looks_wrong_is_warned_of(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.warns(UserWarning, match="too few classes") as caught:
         newfound.estimate_num_novel(arrays(), tmp_path / "estimate", verbose=False, **estimate)
     assert caught[0].filename == __file__
+
+
+def test_an_estimate_tells_what_it_has_no_use_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = {"epochs": 3, "device": "cpu", "pretrain.epochs": 0, "estimate.max_novel": 1}
+    newfound.estimate_num_novel(arrays(), tmp_path / "estimate", **given)
+    told = capsys.readouterr().out
+    assert told.startswith("epochs has no effect here: only pretrain is trained; pretrain.epochs has\n")

@@ -34,6 +34,12 @@ def test_an_estimate_is_shown_drawn_and_kept() -> None:
     assert f"estimate: {found['num_novel']} novel class" in again
 
 
+def test_settings_of_discovery_are_said_to_have_no_effect() -> None:
+    given = ("epochs=1", "alpha=1", "pretrained=none.safetensors", *SMALL, *FEW, *DIGITS)
+    said = "epochs, alpha, pretrained have no effect here: only pretrain is trained; pretrain.epochs has\n"
+    assert said in works("estimate", *given, "--stop-after", "0s", "--out", "out")
+
+
 def test_gcds_needs_few_classes_and_own_images_no_number(images: OwnImages) -> None:
     own = images.options[:4]
     dtc = ("estimate", "iic", *SMALL, *FEW, *own, "--algorithm", "dtc", "--out", "dtc")

@@ -125,6 +125,7 @@ def test_figures_are_drawn_over_those_of_one_run_and_over_nothing_else(run: Fini
 def test_pretraining_is_reused_where_it_matches(tmp_path: Path) -> None:
     said = works("pretrain", "iic", *DIGITS, *TINY, "--out", "runs/first")
     assert "pretrained: weights are in runs/pretrained" in said
+    assert "hidden, projection have no effect here: only pretrain is trained; pretrain.epochs" in said
     (made,) = Path("runs/pretrained").iterdir()
     same = works("discover", "uno-v2", *DIGITS, *TINY, "--out", "runs/same")
     assert f"pretrain: reusing {made}" in same

@@ -12,7 +12,6 @@ from newfound.cli.options import (
     DataDir,
     Labelled,
     Resume,
-    Settings,
     Size,
     StopAfter,
     Strict,
@@ -35,7 +34,12 @@ def estimate(
     method: Annotated[
         str, typer.Argument(help="The method whose pretraining the features come from.")
     ] = USUAL,
-    settings: Settings = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Settings as key=value, for example pretrain.epochs=20 encoder=small estimate.max_novel=30."
+        ),
+    ] = None,
     *,
     data: Data = None,
     data_dir: DataDir = None,
@@ -65,4 +69,6 @@ def estimate(
     show_images(console, dataset)
     if data is not None:
         console.print("the number of novel classes of a benchmark is known; the estimate does not look at it")
+    if line := question.idle_line(overrides):
+        console.print(line)
     run_estimate(console, question, dataset.split, where, where.parent / "pretrained", resume, stop_after)

@@ -36,6 +36,7 @@ from newfound.estimate.config import split_settings
 from newfound.experiment import Folder, Run, Source, Stopped
 from newfound.experiment.check import check_run, check_start
 from newfound.experiment.finish import finish
+from newfound.experiment.idle import idle_line
 from newfound.experiment.question import USUAL, Question, load_unnumbered, unnumbered
 from newfound.experiment.source import looking_for
 from newfound.report.page import write_page
@@ -48,7 +49,10 @@ AUTO = "auto"
 
 def pretrain(
     method: Method = USUAL,
-    settings: Settings = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(help="Settings as key=value, for example pretrain.epochs=20 encoder=small."),
+    ] = None,
     *,
     data: Data = None,
     data_dir: DataDir = None,
@@ -193,6 +197,8 @@ def run_chain(
         console.print(dataset.note)
     else:
         show_images(console, dataset)
+    if only_pretrain and (line := idle_line(recipe, recipe.pretraining, overrides)):
+        console.print(line)
     if resume and not folder.config.exists():
         console.print(f"nothing to resume in {out}: starting there")
     folder.open(source, recipe, resume)

@@ -113,6 +113,8 @@ def estimate_num_novel(
     source = replace(Source.of(dataset), num_novel=None, arrays=None)
     question, folder = Question.of(source, method, settings), Path(out)
     say, cache = voice(verbose), folder.parent / "pretrained"
+    if line := question.idle_line(settings):
+        say(line)
     with naming_arguments():
         found = told_estimate(question, dataset.split, folder, cache, resume=resume, say=say)
     warn_of(found["warnings"])

@@ -11,6 +11,7 @@ from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset, Split
 from newfound.estimate.config import PREFIX, EstimateConfig, estimate_config, split_settings
 from newfound.estimate.probe import UNKNOWN
+from newfound.experiment.idle import idle_line
 from newfound.experiment.source import Source
 
 USUAL = "iic"
@@ -40,6 +41,11 @@ class Question:
         # Weights given by hand may have seen the classes that are to be hidden.
         run = replace(asked.run, pretrained="")
         return cls(source, method, replace(plain, train=train, run=run), estimate_config(source.name, own))
+
+    def idle_line(self, settings: Mapping[str, Any]) -> str:
+        """What is said of settings that it was asked with and does not use; empty if it uses all."""
+        others = split_settings(settings)[1]
+        return idle_line(recipe_for(self.method, self.source.name, others), self.recipe.pretraining, others)
 
     def as_dict(self) -> dict[str, Any]:
         training = tuple(f"{stage}." for stage in self.recipe.pretraining)
