@@ -232,3 +232,13 @@ def test_what_a_fitted_one_refuses(fitted: NovelClassDiscovery, images: Images) 
         fitted.score(X, y)
     with pytest.raises(UsageError, match=r"set_params\(out=...\)"):
         clone(fitted).fit(X, y)
+
+
+def test_too_few_labelled_images_are_warned_of_before_anything_else(images: Images) -> None:
+    alone = np.where(images[1] == 2, 2, -1)
+    with (
+        pytest.warns(UserWarning, match="a single known class") as caught,
+        pytest.raises(UsageError, match="unknown method"),
+    ):
+        NovelClassDiscovery(3, "icc").fit(images[0], alone)
+    assert caught[0].filename == __file__

@@ -204,3 +204,13 @@ def test_an_estimate_tells_what_it_has_no_use_for(tmp_path: Path, capsys: pytest
     newfound.estimate_num_novel(arrays(), tmp_path / "estimate", **given)
     told = capsys.readouterr().out
     assert told.startswith("epochs has no effect here: only pretrain is trained; pretrain.epochs has\n")
+
+
+def test_too_few_labelled_images_are_warned_of_before_anything_else(tmp_path: Path) -> None:
+    one = newfound.from_arrays(np.zeros((4, 8, 8), np.uint8), [0, 0, 0, -1], num_novel=1)
+    with (
+        pytest.warns(UserWarning, match="a single known class") as caught,
+        pytest.raises(UsageError, match="unknown method"),
+    ):
+        newfound.discover("icc", one, tmp_path / "run")
+    assert [each.filename for each in caught] == [__file__] * 2

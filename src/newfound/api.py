@@ -16,6 +16,7 @@ from newfound.data import own
 from newfound.data.images import Dataset
 from newfound.experiment.check import check_run
 from newfound.experiment.discovery import discovered
+from newfound.experiment.few import warnings_before
 from newfound.experiment.folder import Folder
 from newfound.experiment.source import Source
 from newfound.experiment.telling import Lines, naming_arguments, voice, warn_of
@@ -38,7 +39,8 @@ def discover(
     """Find the novel classes of `dataset`, write a page about them, and return what `out`/results.json holds.
 
     Settings are those of `newfound methods METHOD`; `pretrain.epochs` is given as `**{"pretrain.epochs": 5}`.
-    How it goes is printed if `verbose`; what `warnings` holds in the end is warned of in any case.
+    How it goes is printed if `verbose`; too few labelled images, and what `warnings` holds in the end, are
+    warned of in any case.
     """
     if "num_novel" in settings:
         raise UsageError(
@@ -46,6 +48,7 @@ def discover(
             "newfound.from_arrays(images, labels, num_novel)"
         )
     source, say = Source.of(dataset), voice(verbose)
+    warn_of(warnings_before(dataset))
     with naming_arguments():
         results = run_discovery(method, dataset, source, Path(out), settings, resume=resume, say=say)
     warn_of(results["warnings"])

@@ -23,6 +23,7 @@ from newfound.estimate.config import split_settings
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.call import changed_settings
 from newfound.experiment.estimation import told_estimate
+from newfound.experiment.few import warnings_before
 from newfound.experiment.folder import Folder
 from newfound.experiment.pile import Floats, numpy_of
 from newfound.experiment.question import Question, noted_without_number
@@ -42,7 +43,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
     num_novel: how many new classes, or "auto"; method: `newfound.method_names()` lists them; out: a new
     folder for the run, None for one that goes with the object (`save` keeps it); random_state: the seed;
     settings: those of `newfound methods METHOD`; verbose: whether to print how it goes; `fit` warns in
-    any case of what `results_["warnings"]` holds.
+    any case of too few labelled images, and of what `results_["warnings"]` holds.
 
     After `fit`: classes_ are the known classes as in y, then the new ones, numbered on from the highest;
     labels_ (n,) are the given and found classes; results_ is the run's results.json; run_ its folder.
@@ -65,6 +66,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         """Images (n, H, W) or (n, H, W, C), or a list of them, and labels (n,), -1 where there is none."""
         settings = self._checked_settings()
         data = from_arrays(X, y, 1 if self.num_novel == AUTO else self.num_novel)
+        warn_of(warnings_before(data))
         temporary = mkdtemp() if self.out is None else None
         out = Path(str(self.out)).absolute() if temporary is None else Path(temporary, "run")
         try:

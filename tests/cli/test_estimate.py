@@ -91,7 +91,10 @@ def test_own_images_of_an_estimated_number(images: OwnImages, monkeypatch: pytes
         return open_images(paths, *rest)
 
     monkeypatch.setattr("newfound.data.own.open_images", opening)
-    works(*call, "--out", "run")  # by gcd, since they are few
+    monkeypatch.setattr("newfound.experiment.few.TEST_EVERY", 9)
+    out = works(*call, "--out", "run")  # by gcd, since they are few
+    assert out.index("few labelled images: 8 of 'ants'") < out.index("trial 1/")
+    assert out.count("few labelled images") == 1
     assert opened == [24, 21]  # each image once, for the estimate and for the run
     assert "tsne.png" in works("figures", "run")  # and as the run would have read them
     config = json.loads(Path("run/config.json").read_text())

@@ -248,9 +248,15 @@ def test_known_classes_are_recognised_and_new_ones_found(images: OwnImages) -> N
     assert sorted(found.values(), key=str) == [{"novel-1"}, {"novel-2"}]
 
 
-def test_one_known_class_and_one_novel_image_are_enough(images: OwnImages) -> None:
+def test_one_known_class_and_one_novel_image_are_enough_with_a_warning(images: OwnImages) -> None:
     textures(Path("known/only"), (160, 0, 0), 4, 8)
     single = images.pile / "monday" / "00.png"
     own = ("--labelled", "known", "--unlabelled", str(single), "--num-novel", "1")
-    works("discover", "iic", *own, *TINY, "encoder=small", "--out", "run")
+    out = works("discover", "iic", *own, *TINY, "encoder=small", "--out", "run")
+    for words in (
+        "warning: a single known class",
+        "few labelled images: 4 of 'only'; newfound trust needs 5",
+    ):
+        assert out.count(words) == 1
+        assert out.index(words) < out.index("pretrain 1/1")
     assert [row["class"] for row in rows_of(Path("run/assignments.csv"))] == ["novel-1"]

@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from newfound.cli.output import show_warnings
 from newfound.cli.progress import EpochProgress, advice_for
 from newfound.cli.stopping import RESUME, Stopping
 from newfound.data.images import Split
@@ -62,8 +63,7 @@ def run_estimate(
     draw_estimate(found, out / "estimate.png")
     console.print(curve_table(found))
     console.print(f"estimate: {verdict(found)}")
-    for warning in found["warnings"]:
-        console.print(f"warning: {warning}")
+    show_warnings(console, found["warnings"])
     console.print(f"written: {out}/estimate.json, {out}/estimate.png")
     return found
 

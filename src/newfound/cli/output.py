@@ -15,8 +15,7 @@ FEW = 10
 def show_images(console: Console, dataset: Dataset) -> None:
     """What was loaded, what looks wrong with it, and what was left out."""
     console.print(dataset.note)
-    for warning in dataset.warnings:
-        console.print(f"warning: {warning}")
+    show_warnings(console, dataset.warnings)
     show_left_out(console, dataset.skipped)
 
 
@@ -27,6 +26,12 @@ def show_left_out(console: Console, lines: Sequence[str]) -> None:
         console.print(f"left out: {shown}")
     if len(lines) > FEW:
         console.print(f"left out: {len(lines) - FEW:,} more, not listed")
+
+
+def show_warnings(console: Console, lines: Sequence[str]) -> None:
+    """A line for each."""
+    for line in lines:
+        console.print(f"warning: {line}")
 
 
 def output() -> Console:

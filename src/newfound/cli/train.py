@@ -24,7 +24,7 @@ from newfound.cli.options import (
     Unlabelled,
     method_and_settings,
 )
-from newfound.cli.output import output, show_images
+from newfound.cli.output import output, show_images, show_warnings
 from newfound.cli.progress import EpochProgress, advice_for
 from newfound.cli.stopping import RESUME, Stopping
 from newfound.core.config import Overrides
@@ -35,6 +35,7 @@ from newfound.engine.files import check_writable
 from newfound.estimate.config import split_settings
 from newfound.experiment import Folder, Run, Source, Stopped
 from newfound.experiment.check import check_run, check_start
+from newfound.experiment.few import warnings_before
 from newfound.experiment.finish import finish
 from newfound.experiment.idle import idle_line
 from newfound.experiment.question import USUAL, Question, load_unnumbered, unnumbered
@@ -145,6 +146,7 @@ def run_estimated_chain(
     check_start(recipe)
     check_run(replace(recipe, run=question.recipe.run), unnumbered(split))
     show_images(console, dataset)
+    show_warnings(console, warnings_before(dataset))
     found = run_estimate(console, question, split, out / "estimate", _cache(out), resume, stop_at)
     dataset, source = looking_for(found["num_novel"], dataset), source.estimated_by(found)
     run_chain(method, settings, source, out, resume, stop_at, dataset=dataset, only_pretrain=only_pretrain)
@@ -197,6 +199,7 @@ def run_chain(
         console.print(dataset.note)
     else:
         show_images(console, dataset)
+        show_warnings(console, warnings_before(dataset))
     if only_pretrain and (line := idle_line(recipe, recipe.pretraining, overrides)):
         console.print(line)
     if resume and not folder.config.exists():
@@ -231,6 +234,5 @@ def show_results(console: Console, results: dict[str, Any], out: Path) -> None:
         )
     sizes = ", ".join(map(str, results["cluster_sizes"]))
     console.print(f"images in each novel class: {sizes}")
-    for warning in results["warnings"]:
-        console.print(f"warning: {warning}")
+    show_warnings(console, results["warnings"])
     console.print(f"written: {out}/results.json, {out}/assignments.csv")

@@ -1,4 +1,4 @@
-"""What a caller in Python is told: plain lines as a run goes on, and warnings at its end."""
+"""What a caller in Python is told: plain lines as a run goes on, and warnings."""
 
 import time
 import warnings
@@ -17,9 +17,9 @@ def voice(verbose: bool) -> Say:
     return partial(print, flush=True) if verbose else lambda line: None
 
 
-def warn_of(found: Iterable[str]) -> None:
-    """Python's own warnings, for the caller of the function that found what looks wrong."""
-    for warning in found:
+def warn_of(lines: Iterable[str]) -> None:
+    """Python's own warnings, for the caller of the function that has found them."""
+    for warning in lines:
         warnings.warn(warning, stacklevel=3)
 
 
