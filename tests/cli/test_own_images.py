@@ -43,6 +43,8 @@ def test_what_nobody_knows_is_not_scored(own_run: Finished) -> None:
     assert "task_aware" not in results
     assert sum(results["cluster_sizes"]) == 20
     refused(2, ("evaluate", own_run.path), "true classes", "nobody knows", "assignments.csv")
+    shutil.copytree(own_run.path, "unfinished", ignore=shutil.ignore_patterns("results.json"))
+    refused(2, ("evaluate", "unfinished"), "must hold a finished run", "--resume")
 
 
 def test_the_page_of_what_was_found(own_run: Finished) -> None:

@@ -83,6 +83,7 @@ def evaluator_of(
     source = folder.source()
     source.check_loadable()
     if not source.truth_is_known:
+        folder.read_results()  # refuses a run that has not found anything yet
         raise UsageError(
             f"an evaluation needs the true classes; {folder.path} ran on images whose classes nobody knows; "
             "look at its assignments.csv instead"
