@@ -259,7 +259,14 @@ def test_a_full_disk_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fsync)
         patch.setattr(os, "replace", replaced)
-        refused(1, call, "must be writable", "No space left on device", "unharmed", "repeat the call")
+        refused(
+            1,
+            call,
+            "must be writable",
+            "No space left on device",
+            "unharmed",
+            "repeat the call, with --resume",
+        )
     assert not list(Path("run").glob(".*"))
     assert Checkpoint.load(Path("run/checkpoint.safetensors")).state["stage"] == "pretrain"
     works(*call, "--resume")

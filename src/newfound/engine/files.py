@@ -10,6 +10,9 @@ from typing import Any
 
 from newfound.core.errors import RunError, in_words
 
+RESUME = "with --resume where the command has it"
+"""How a call is repeated that had begun to write."""
+
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
@@ -19,7 +22,7 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         raise RunError(
             f"{path} must be writable; got: {error.strerror or error}; what was there before is unharmed; "
-            "free some space or mend the permissions, then repeat the call"
+            f"free some space or mend the permissions, then repeat the call, {RESUME}"
         ) from None
 
 

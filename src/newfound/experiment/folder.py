@@ -12,7 +12,7 @@ from newfound.core.config import Recipe
 from newfound.core.errors import RunError, UsageError
 from newfound.core.registry import method_entry, recipe_for
 from newfound.engine.claim import claimed
-from newfound.engine.files import read_json, reading, write_json
+from newfound.engine.files import RESUME, read_json, reading, write_json
 from newfound.experiment.asked import ANOTHER, changed, differences, occupied, occupied_by
 from newfound.experiment.source import Source
 
@@ -20,7 +20,6 @@ ASKED = ("method", "data", "settings")
 """What config.json says of the call."""
 FOUND = ("method", "timing", "warnings", "classes", "cluster_sizes")
 """What tells results.json from other files."""
-RESUME = "with --resume where the command has it"
 
 
 @dataclass(frozen=True)
