@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from newfound.core.errors import RunError, UsageError, unknown
+from newfound.core.errors import RunError, UsageError, shortened, unknown
 from newfound.engine.claim import claimed
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.folder import Folder
@@ -169,8 +169,10 @@ class Review:
             raise UsageError(f"rows must be from 0 to {len(ids) - 1}; got others; look at the images anew")
         rows = [row for row in dict.fromkeys(images) if ids[row] != target]
         if not rows:
+            there = shortened([os.path.basename(self.assignments.images[row]) for row in images])
             raise UsageError(
-                f"a move needs images of the pile that are not in {into!r} yet; got none; name one"
+                f"a move needs images of the pile that are not in {into!r} yet; got {there}"
+                f"{', there already' if images else ''}; name one from elsewhere"
             )
         self._add(Move(target, rows))
 
