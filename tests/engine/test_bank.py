@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from newfound.core.errors import RunError
 from newfound.core.learner import Learner
 from newfound.core.records import Task
 from newfound.data.augment import evaluation_view
@@ -90,6 +91,17 @@ def test_half_precision_comes_back_as_float32(learner: Learner, digits: Dataset)
     assert half.dtype == torch.float32
     assert not torch.equal(full, half)
     torch.testing.assert_close(full, half, rtol=0.05, atol=0.05 * full.abs().max().item())
+
+
+@pytest.mark.parametrize(
+    ("precision", "advice"),
+    [(torch.float32, "with a lower lr$"), (torch.bfloat16, "with a lower lr or precision=float32$")],
+)
+def test_what_is_no_number_is_refused(
+    learner: Learner, digits: Dataset, precision: torch.dtype, advice: str
+) -> None:
+    with pytest.raises(RunError, match=f"its training has diverged; start again in a new folder {advice}"):
+        viewer(learner, digits, precision).over(digits.split.unlabelled, lambda view: view * torch.nan)
 
 
 def test_the_training_bank_is_the_two_sets_and_their_labels(learner: Learner, digits: Dataset) -> None:

@@ -8,6 +8,7 @@ from newfound.core.errors import UsageError
 from newfound.engine.device import (
     LONG_RUN_STEPS,
     fallback_line,
+    gentler,
     hardware,
     resolve_device,
     resolve_mode,
@@ -79,6 +80,11 @@ def test_precision_on_a_gpu(gpus: pytest.MonkeyPatch) -> None:
     gpus.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
     with pytest.raises(UsageError, match="bf16 needs a GPU that has it; got Tesla T4; try precision=auto"):
         resolve_precision("bf16", GPU)
+
+
+def test_a_higher_precision_is_advised_where_there_is_one() -> None:
+    assert gentler(torch.float32) == "a lower lr"
+    assert gentler(torch.bfloat16) == gentler(torch.float16) == "a lower lr or precision=float32"
 
 
 def test_what_auto_falls_back_to_is_said(gpus: pytest.MonkeyPatch) -> None:

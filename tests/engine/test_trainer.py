@@ -161,8 +161,8 @@ def test_what_is_not_finite_stops_the_run_before_its_epoch_counts(digits: Datase
         records.extend(train.run())
     assert str(caught.value) == (
         "the loss must stay finite; got plain = nan in epoch 3 of discover; "
-        "the last good checkpoint is kept; start again with a lower lr, with precision=float32, or with "
-        "settings nearer to the usual ones"
+        "the last good checkpoint is kept; start again with a lower lr, or with settings nearer to the "
+        "usual ones"
     )
     assert [record.epoch for record in records] == [0, 1]
     assert [line for line in learner.diary if line.startswith("after epoch")] == [

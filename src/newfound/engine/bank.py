@@ -9,6 +9,7 @@ from newfound.core.errors import RunError
 from newfound.core.learner import Learner, Method
 from newfound.data.augment import evaluation_view
 from newfound.data.images import ImageSet, Look, Split
+from newfound.engine.device import gentler
 
 CHUNK = 1000
 Function = Callable[[Tensor], Tensor]
@@ -36,7 +37,7 @@ class Viewer:
         if joined.isnan().any():
             raise RunError(
                 "a network must give numbers; got NaN, so its training has diverged; start again in a new "
-                "folder with a lower lr or with precision=float32"
+                f"folder with {gentler(self.precision)}"
             )
         return joined
 

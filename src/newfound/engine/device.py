@@ -49,6 +49,11 @@ def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:
     return {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
 
 
+def gentler(precision: torch.dtype) -> str:
+    """What may keep a training from diverging that was of this precision."""
+    return "a lower lr" + " or precision=float32" * (precision != torch.float32)
+
+
 def _has_bf16(device: torch.device) -> bool:
     """Asked of the hardware: torch also counts what it emulates, slowly."""
     return torch.cuda.get_device_capability(device) >= BF16

@@ -13,6 +13,7 @@ from newfound.core.errors import RunError
 from newfound.core.learner import Bank, Learner
 from newfound.core.seed import derive
 from newfound.data.loader import Loader
+from newfound.engine.device import gentler
 from newfound.engine.patience import Patience
 from newfound.engine.schedule import learning_rate
 from newfound.engine.step import Extra, Mode, Step, learner_optimiser, set_learning_rate
@@ -120,6 +121,6 @@ class Trainer:
         if bad:
             raise RunError(
                 f"the loss must stay finite; got {', '.join(bad)} in epoch {epoch + 1} of "
-                f"{self.loader.stage}; the last good checkpoint is kept; start again with a lower lr, with "
-                "precision=float32, or with settings nearer to the usual ones"
+                f"{self.loader.stage}; the last good checkpoint is kept; start again with "
+                f"{gentler(self.step.precision)}, or with settings nearer to the usual ones"
             )
