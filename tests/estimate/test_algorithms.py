@@ -142,6 +142,7 @@ def test_warnings() -> None:
     (few,) = warnings_for(good, 5, 3, 12)
     assert "5 known classes are few" in few
     assert "learnt 2" in few
+    assert "1 known class is little for an estimate;" in warnings_for(good, 1, 0, 12)[0]
     low = dtc_estimate(sweep([0.9, 0.2], [0.4, 0.2]))
     assert "fewest clusters" in warnings_for(low, 80, 10, 12)[0]
     high = dtc_estimate(sweep([0.1] * 13, [0.1] * 13))

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from newfound.core.errors import DataError, RunError, UsageError
+from newfound.core.records import Task
 from newfound.core.registry import method_names
 from newfound.data.images import Dataset, Split
 from newfound.engine.checkpoint import Checkpoint
 from newfound.estimate.probe import hide_classes
 from newfound.experiment import Source, Stopped
 from newfound.experiment.estimation import estimate, estimate_num_novel
-from newfound.experiment.question import NETWORK_STAGES, Question
+from newfound.experiment.question import NETWORK_STAGES, Question, noted_without_number
 from tests.tiny import STAGE, TINY, tiny_recipe, tiny_run
 
 TRAINING = {**{f"pretrain.{key}": value for key, value in STAGE.items()}, "device": TINY["device"]}
@@ -35,6 +36,13 @@ def made(digits: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     """An estimate to be looked at, never changed."""
     folder = tmp_path_factory.mktemp("made")
     return folder, estimate(question(), digits.split, folder / "out", folder / "cache")
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, "1 known class, "), (2, "2 known classes, ")])
+def test_the_note_counts_known_classes_alone(number: int, words: str, digits: Dataset) -> None:
+    few = replace(digits, split=replace(digits.split, task=Task(number, 5)))
+    assert f"labelled images of {words}" in noted_without_number(few).note
+    assert "novel" not in noted_without_number(few).note
 
 
 def test_what_is_recorded(made: tuple[Path, dict[str, Any]]) -> None:

@@ -12,9 +12,8 @@ def warnings_for(found: Estimate, num_known: int, num_hidden: int, most: int) ->
     warnings = []
     if num_known < FEW:
         learnt = f", of which the network learnt {num_known - num_hidden}" if num_hidden else ""
-        warnings.append(
-            f"{num_known} known classes are few for an estimate{learnt}; take the number as a hint"
-        )
+        few = "1 known class is little" if num_known == 1 else f"{num_known} known classes are few"
+        warnings.append(f"{few} for an estimate{learnt}; take the number as a hint")
     if found.extra == (0 if num_hidden else 1):
         warnings.append(
             "the fewest clusters are best, as they are where features do not tell classes apart; "

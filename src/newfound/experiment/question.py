@@ -75,8 +75,9 @@ def load_unnumbered(source: Source, say: Say = lambda line: None) -> Dataset:
 def noted_without_number(found: Dataset) -> Dataset:
     """The images with a note that does not speak of their number of novel classes."""
     split, left_out = found.split, ", some files left out" if found.skipped else ""
+    known = split.task.num_known
     note = (
-        f"{found.name}: {len(split.labelled):,} labelled images of {split.task.num_known} known classes, "
+        f"{found.name}: {len(split.labelled):,} labelled images of {known} known class{'es' * (known > 1)}, "
         f"{len(split.unlabelled):,} unlabelled, {split.look.size} x {split.look.size} pixels{left_out}"
     )
     return replace(found, note=note)
