@@ -14,6 +14,7 @@ from newfound.cli.progress import EpochProgress, advice_for
 from newfound.core.registry import method_entry, method_names, recipe_for
 from newfound.data.assemble import own_look
 from newfound.engine.trainer import EpochRecord
+from newfound.report.paper import LATER, TASK_AWARE
 from tests.cli.calls import newfound, refused, works
 
 IMAGES = {"--data", "--data-dir", "--subset", "--labelled", "--unlabelled", "--num-novel", "--size"}
@@ -88,6 +89,7 @@ def test_data_lists_the_benchmarks_and_what_they_need() -> None:
 
 def test_methods_lists_all_with_a_line_each() -> None:
     out = works("methods")
+    assert {*method_names()} >= {*TASK_AWARE, *LATER}
     for name in method_names():
         assert name in out
     assert "inter-class and intra-class constraints" in out
