@@ -76,7 +76,7 @@ def training_section(records: Sequence[dict[str, Any]]) -> str:
             name = f"ours, {recipe}, seed {record['seed']}"
             mark = "*" if "note" in record else ""
             lines.append(f"| {name}{mark} | {aware:.1f} | {every:.1f} | {seconds:.0f} |")
-            notes += [f"* {name}: {record['note']}."] if mark else []
+            notes += [f"\\* {name}: {record['note']}."] if mark else []
     published = TASK_AGNOSTIC["iic"].split()[2]
     lines.append(f"| paper, 500 epochs | {task_aware_acc('iic')['cifar10']} | {published} | |")
     return "\n".join([*lines, "", *notes])

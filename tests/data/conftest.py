@@ -91,6 +91,22 @@ def png_16_bit_colour(*colour: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + content
 
 
+def tiff_16_bit(photometric: int, *planes: int) -> bytes:
+    """One pixel, each of its values in a plane of its own; Pillow can read some of them and write none."""
+    number = len(planes)
+    beyond = 8 + 2 * number  # behind the header and the pixel
+    entries = [
+        *((256, 1, 1), (257, 1, 1), (258, number, 16 if number == 1 else beyond), (259, 1, 1)),
+        *((262, 1, photometric), (273, number, 8 if number == 1 else beyond + 8), (277, 1, number)),
+        *((278, 1, 1), (279, number, 2 if number == 1 else beyond + 24), (284, 1, 2 if number > 1 else 1)),
+    ]
+    content = struct.pack(f"<{number}H", *planes) + struct.pack("<4H", *3 * [16], 0)
+    content += struct.pack("<3I", 8, 10, 12) + bytes(4) + struct.pack("<3I", *3 * [2]) + bytes(4)
+    table = b"".join(struct.pack("<2H2I", tag, 3 if tag == 258 else 4, *rest) for tag, *rest in entries)
+    where = struct.pack("<I", 8 + len(content))
+    return b"II*\0" + where + content + struct.pack("<H", len(entries)) + table + bytes(4)
+
+
 @pytest.fixture
 def paint() -> Paint:
     """Writes one image of one colour, creating its folder, and returns its path."""

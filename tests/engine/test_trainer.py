@@ -127,6 +127,20 @@ def test_a_resumed_run_repeats_every_record_and_bit(digits: Dataset, first_epoch
     assert not any(line.startswith("begin") for line in after.diary)
 
 
+@pytest.mark.parametrize("first_epoch", [0, 3])
+def test_a_long_first_epoch_says_how_long_all_that_is_left_takes(
+    digits: Dataset, monkeypatch: pytest.MonkeyPatch, first_epoch: int
+) -> None:
+    monkeypatch.setattr("newfound.engine.patience.FIRST", 0.0)
+    _, train = trainer(digits)
+    told: list[str] = []
+    train.step.say = told.append
+    list(train.run(first_epoch))
+    left = (5 - first_epoch) * STEPS
+    assert told[0].startswith(f"discover: step 2 of {left}, ")
+    assert [line.split()[2] for line in told] == ["2", "3", "4"]
+
+
 def test_losses_are_means_over_the_epoch(digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     _, train = trainer(digits)
     seen: list[Losses] = []

@@ -91,6 +91,18 @@ def test_a_step_that_cannot_be_compiled_runs_eagerly(
     assert all(torch.equal(value, weights[key]) for key, value in eager.items())
 
 
+def test_what_auto_falls_back_to_is_said_once_where_something_is_trained(
+    digits: Dataset, tmp_path: Path
+) -> None:
+    recipe, told = tiny_recipe("iic", device="auto"), list[str]()
+    for _ in range(2):  # the second time all is trained already
+        run = tiny_run(tmp_path / "run", recipe, digits, resume=True)
+        run.say = told.append
+        run.discover(tmp_path / "cache")
+    here = ["there is no GPU that torch can use, so the CPU trains"] * (not torch.cuda.is_available())
+    assert [line for line in told if "no GPU" in line] == here
+
+
 def test_a_network_of_pairs_needs_two_images(digits: Dataset) -> None:
     """Before anything is trained: its BatchNorm has nothing to say of one pair."""
     with pytest.raises(UsageError, match="at least 2 images of each kind that kcl trains on; got 1"):

@@ -8,8 +8,8 @@ from newfound.data.images import Dataset
 
 UNFOLDED = 1000
 """Columns, where no terminal sets a limit."""
-FEW = 10
-"""Lines about what was left out."""
+FEW = 20
+"""Lines about what was left out; those that stand for many files, twelve at most, come first."""
 
 
 def show_images(console: Console, dataset: Dataset) -> None:

@@ -27,7 +27,7 @@ from newfound.cli.options import (
 from newfound.cli.output import output, show_images, show_warnings
 from newfound.cli.progress import EpochProgress, advice_for
 from newfound.cli.stopping import RESUME, Stopping
-from newfound.core.config import Overrides
+from newfound.core.config import Overrides, Recipe
 from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset
@@ -147,9 +147,16 @@ def run_estimated_chain(
     check_run(replace(recipe, run=question.recipe.run), unnumbered(split))
     show_images(console, dataset)
     show_warnings(console, warnings_before(dataset))
+    _show_idle(console, recipe, settings, only_pretrain)
     found = run_estimate(console, question, split, out / "estimate", _cache(out), resume, stop_at)
     dataset, source = looking_for(found["num_novel"], dataset), source.estimated_by(found)
     run_chain(method, settings, source, out, resume, stop_at, dataset=dataset, only_pretrain=only_pretrain)
+
+
+def _show_idle(console: Console, recipe: Recipe, settings: Overrides, only_pretrain: bool) -> None:
+    """Name the settings of discovery where there will be none."""
+    if only_pretrain and (line := idle_line(recipe, recipe.pretraining, settings)):
+        console.print(line)
 
 
 def _check_estimated(folder: Folder) -> None:
@@ -200,8 +207,7 @@ def run_chain(
     else:
         show_images(console, dataset)
         show_warnings(console, warnings_before(dataset))
-    if only_pretrain and (line := idle_line(recipe, recipe.pretraining, overrides)):
-        console.print(line)
+        _show_idle(console, recipe, overrides, only_pretrain)
     if resume and not folder.config.exists():
         console.print(f"nothing to resume in {out}: starting there")
     folder.open(source, recipe, resume)

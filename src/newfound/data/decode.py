@@ -17,7 +17,7 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from newfound.core.errors import DataError
-from newfound.data.depth import WHITE, brightest, is_deep, is_wide
+from newfound.data.depth import WHITE, brightest, has_white_zero, is_deep, is_wide
 from newfound.data.reading import Reading
 
 Pixels = npt.NDArray[np.uint8]
@@ -32,15 +32,16 @@ def decode(path: str | Path, size: Size | None = None, note: Callable[[int], Non
     """
     try:
         with _opened(path) as image:
-            deep = note is not None and is_deep(image)
+            zero_is_white = has_white_zero(image)
+            deep = note is not None and is_deep(image) and not zero_is_white
             if size is not None:
                 # a JPEG is read at half, quarter or eighth scale, but at least twice as large as needed
                 image.draft(None, (2 * max(size), 2 * max(size)))
             upright: Image.Image = ImageOps.exif_transpose(image)
-            pixels = np.array(resized(to_rgb(upright), size))
+            pixels: Pixels = np.array(resized(to_rgb(upright), size))
             if note and deep:
                 note(brightest(upright))
-            return pixels
+            return 255 - pixels if zero_is_white else pixels
     except Exception as error:  # Pillow's many readers raise whatever their parsers raise
         raise DataError(f"{path}: {_reason(error)}") from error
 

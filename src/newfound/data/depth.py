@@ -10,12 +10,27 @@ WHITE = 65535
 """The value that is read as white."""
 DIM = WHITE // 4
 """Where no value is larger, little is left to be seen."""
+BITS, PHOTOMETRIC, PLANES = 258, 262, 284
+"""Tags of a TIFF file."""
+MANY = 0.1
+"""The share of files that look wrong from which on it is no chance."""
 
 
 def is_deep(image: ImageFile.ImageFile) -> bool:
     """Whether a file has more than 8 bits a channel; to be asked before its pixels are read."""
     # of colour Pillow keeps the high bytes, and nothing but the name of its decoder tells
     return is_wide(image) or re.search(";16[BLN]", str(image.tile[:1])) is not None
+
+
+def has_white_zero(image: ImageFile.ImageFile) -> bool:
+    """Whether 0 is white in grey with more than 8 bits, as some TIFF files have it and Pillow does not heed.
+
+    Colour with more than 8 bits in planes of their own, which Pillow takes for 8 bits, is refused.
+    """
+    tags = getattr(image, "tag_v2", {})
+    if tags.get(PLANES) == 2 and max(tags.get(BITS, [8])) > 8:
+        raise ValueError("its colours are planes of more than 8 bits; save it with 8, or not in planes")
+    return is_wide(image) and tags.get(PHOTOMETRIC) == 0
 
 
 def is_wide(image: Image.Image) -> bool:
@@ -32,11 +47,11 @@ def brightest(image: Image.Image) -> int:
 
 def depth_warnings(largest: Sequence[int]) -> tuple[str, ...]:
     """What looks wrong with files of more than 8 bits, whose largest values are given."""
-    top = max(largest, default=WHITE)
-    if DIM < top <= WHITE:
-        return ()
-    files = f"{len(largest):,} file{'s' * (len(largest) > 1)}"
-    return (
-        f"{files} with more than 8 bits must span 0 (black) to {WHITE:,} (white); got {top:,} as the largest "
-        f"value, so they look too {'dark' if top <= DIM else 'bright'}; convert them to 8 bit, all alike",
+    odd = {"dark": [top for top in largest if top <= DIM], "bright": [top for top in largest if top > WHITE]}
+    return tuple(
+        f"{len(tops):,} of {len(largest):,} files with more than 8 bits look too {how}: their values must "
+        f"span 0 (black) to {WHITE:,} (white); got {max(tops):,} as the largest; convert all of them to 8 "
+        "bit alike, new images as those that a run was trained on"
+        for how, tops in odd.items()
+        if len(tops) >= max(1, MANY * len(largest))
     )

@@ -44,7 +44,8 @@ def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:
         raise UsageError("precision fp16 needs a GPU; got device cpu; try precision=float32 or bf16")
     if wanted == "bf16" and device.type == "cuda" and not _has_bf16(device):
         raise UsageError(
-            f"precision bf16 needs a GPU that has it; got {hardware(device)}; try precision=auto or float32"
+            f"precision bf16 needs a GPU that has it; got {hardware(device)}; try precision=auto or "
+            "float32, in a new run where one was begun so"
         )
     return {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
 

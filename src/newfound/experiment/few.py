@@ -19,7 +19,7 @@ def warnings_before(dataset: Dataset) -> list[str]:
     few = [f"{size} of {dataset.class_names[row]!r}" for row, size in enumerate(sizes) if size < TEST_EVERY]
     if few:
         warnings.append(
-            f"known classes have few labelled images: {shortened(few)}; newfound trust needs {TEST_EVERY} of "
-            "each; label more, or leave such classes out"
+            f"known classes have few labelled images: {shortened(few)}; with less than {TEST_EVERY} they can "
+            "hardly be learnt, and newfound trust refuses them; give more, or leave such classes out"
         )
     return warnings

@@ -78,8 +78,7 @@ class Run:
         )
         self.device = resolve_device(recipe.run.device)
         self.precision = resolve_precision(recipe.run.precision, self.device)
-        if line := fallback_line(recipe.run, self.device, self.precision):
-            say(line)
+        self._fallback = fallback_line(recipe.run, self.device, self.precision)
         self.fingerprint = dataset.fingerprint()  # before it moves, so that what moves has it
         self.dataset = dataset.to(self.device)
         folder.path.mkdir(parents=True, exist_ok=True)
@@ -187,8 +186,11 @@ class Run:
         """Train a stage to its end, from the checkpoint when that belongs to it."""
         trainer = self._trainer(stage, learner)
         evaluator = self.evaluator(learner) if isinstance(learner, Method) else None
-        saved_at = time.monotonic()
-        for record in trainer.run(self._restore(stage, trainer)):
+        saved_at, first = time.monotonic(), self._restore(stage, trainer)
+        if self._fallback and first < trainer.train.epochs:
+            self.say(self._fallback)
+            self._fallback = ""
+        for record in trainer.run(first):
             self.account.add(trainer, record)
             done = record.epoch + 1 == record.epochs
             scores = self._curve_point(evaluator, record) if evaluator else {}

@@ -1,7 +1,7 @@
 """Whether the images are still those that a run began with, and which to look at if they are not."""
 
-from collections.abc import Iterator
-from pathlib import Path
+import os
+from operator import attrgetter
 
 from newfound.core.errors import CheckpointError, UsageError, shortened
 from newfound.data.images import Dataset, Split
@@ -46,15 +46,12 @@ def _then_and_now(saved: Checkpoint, split: Split) -> str:
 
 
 def _written_since(folder: Folder, split: Split) -> str:
-    """The files that came or changed after the run began; nothing where that is all of them."""
-    began = folder.config.stat().st_mtime
-    files = dict(_written([*split.labelled.names, *split.unlabelled.names]))
-    later = [name for name, when in files.items() if when > began]
-    return f"; written since: {shortened(later)}" if 0 < len(later) < len(files) else ""
-
-
-def _written(names: list[str]) -> Iterator[tuple[str, float]]:
-    """When each file was written or put in its place; images of a benchmark have no files of their own."""
-    for path in filter(Path.is_file, map(Path, names)):
-        found = path.stat()
-        yield str(path), max(found.st_mtime, found.st_ctime)
+    """The files written after the run began, else those put in their place then; nothing if it is all."""
+    began = min(path.stat().st_mtime for path in folder.path.rglob("*") if path.is_file())
+    names = [*split.labelled.names, *split.unlabelled.names]
+    files = {name: os.stat(name) for name in names if os.path.isfile(name)}  # a benchmark's images have none
+    for written in (attrgetter("st_mtime"), attrgetter("st_ctime")):  # the latter changes with links as well
+        later = [name for name, found in files.items() if written(found) > began]
+        if 0 < len(later) < len(files):
+            return f"; written since: {shortened(later)}"
+    return ""

@@ -15,6 +15,8 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
     "resnet34": lambda: ResNet(BasicBlock, (3, 4, 6, 3), "imagenet"),
     "resnet50": lambda: ResNet(Bottleneck, (3, 4, 6, 3), "imagenet"),
     "resnet18-cifar": lambda: ResNet(BasicBlock, (2, 2, 2, 2), "cifar"),
+    "resnet34-cifar": lambda: ResNet(BasicBlock, (3, 4, 6, 3), "cifar"),
+    "resnet50-cifar": lambda: ResNet(Bottleneck, (3, 4, 6, 3), "cifar"),
     "rs-resnet18": lambda: ResNet(BasicBlock, (2, 2, 2, 2), "cifar", PooledShortcut),
     "small": SmallEncoder,
 }

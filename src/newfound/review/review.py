@@ -167,7 +167,8 @@ class Review:
         target, ids = self._id(into), self.ids
         if any(not 0 <= row < len(ids) for row in images):
             raise UsageError(f"rows must be from 0 to {len(ids) - 1}; got others; look at the images anew")
-        rows = [row for row in dict.fromkeys(images) if ids[row] != target]
+        images = list(dict.fromkeys(images))
+        rows = [row for row in images if ids[row] != target]
         if not rows:
             there = shortened([os.path.basename(self.assignments.images[row]) for row in images])
             raise UsageError(
