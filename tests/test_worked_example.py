@@ -39,6 +39,7 @@ def test_it_is_short() -> None:
 
 @pytest.mark.parametrize("call", [["check"], ["format", "--check"]], ids=" ".join)
 def test_it_can_be_pasted_as_it_is(call: list[str]) -> None:
+    pytest.importorskip("ruff")
     ruff = [sys.executable, "-m", "ruff", *call, "--stdin-filename", "src/newfound/methods/balance.py", "-"]
     done = subprocess.run(ruff, cwd=ROOT, input=CODE, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
