@@ -192,6 +192,11 @@ def test_importing_the_package_brings_nothing_slow() -> None:
     assert not slow & set(json.loads(done.stdout))
 
 
+def test_verbs_that_do_not_train_bring_no_scikit_learn() -> None:
+    code = "import sys, newfound.cli.edit, newfound.cli.use; sys.exit('scipy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_list_of_verbs_needs_no_torch() -> None:
     code = (
         "import sys; from newfound.cli import main; sys.argv = ['newfound', '--help']\n"

@@ -11,7 +11,6 @@ classes' means and the novel centres.
 from dataclasses import dataclass
 
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from newfound.core.config import Overrides, Positive, TrainConfig, setting
@@ -56,6 +55,8 @@ class FeatureKMeans(Method):
         self.register_buffer("centres", torch.zeros(task.num_classes, encoder.dim))
 
     def begin(self, bank: Bank) -> None:
+        from sklearn.cluster import KMeans  # slow to import, and most verbs need none of it
+
         novel = bank.unlabelled(self.encoder).cpu().numpy()
         known = bank.labelled(self.encoder)
         seed = int(torch.randint(2**31, ()).item())

@@ -4,8 +4,6 @@ Shapes: n samples, P predicted ids, T true ids.
 """
 
 import torch
-from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from torch import Tensor
 
 
@@ -20,6 +18,8 @@ def match(table: Tensor) -> Tensor:
 
     A predicted id that is left without a partner has -1.
     """
+    from scipy.optimize import linear_sum_assignment  # slow to import, and most verbs need none of it
+
     rows, columns = linear_sum_assignment(table.numpy(), maximize=True)
     assignment = torch.full((len(table),), -1)
     assignment[torch.as_tensor(rows)] = torch.as_tensor(columns)
@@ -45,6 +45,8 @@ def hungarian_accuracy(predicted: Tensor, true: Tensor) -> float:
 
 def nmi(predicted: Tensor, true: Tensor) -> float:
     """Mutual information over the arithmetic mean of the two entropies: (n,), (n,) → [0, 1]."""
+    from sklearn.metrics import normalized_mutual_info_score
+
     return float(
         normalized_mutual_info_score(true.cpu().numpy(), predicted.cpu().numpy(), average_method="arithmetic")
     )
@@ -52,4 +54,6 @@ def nmi(predicted: Tensor, true: Tensor) -> float:
 
 def ari(predicted: Tensor, true: Tensor) -> float:
     """Rand index adjusted for chance: (n,), (n,) → at most 1, about 0 by chance."""
+    from sklearn.metrics import adjusted_rand_score
+
     return float(adjusted_rand_score(true.cpu().numpy(), predicted.cpu().numpy()))

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from newfound.core.errors import UsageError
 from newfound.review.edits import Part
@@ -17,6 +15,9 @@ def parts_of(
     features: NDArray[np.floating], rows: NDArray[np.integer], ids: Sequence[int], names: Sequence[str]
 ) -> list[Part]:
     """Features (n, D) of the images in `rows` → parts by k-means on directions, the largest first."""
+    from sklearn.cluster import KMeans  # slow to import, and most verbs need none of it
+    from sklearn.exceptions import ConvergenceWarning
+
     directions = unit(features)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
-from sklearn.cluster import KMeans
-from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
 from newfound.core.config import TrainConfig
@@ -74,6 +72,9 @@ class Centres(Learner):
         return super().adopt(with_frozen_copy(weights, "known"))
 
     def begin(self, bank: Bank) -> None:
+        from sklearn.cluster import KMeans  # slow to import, and most verbs need none of it
+        from sklearn.decomposition import PCA
+
         features = bank.unlabelled(self.encoder)
         seed = int(torch.randint(2**31, ()).item())
         K = self.task.num_novel
