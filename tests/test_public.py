@@ -173,7 +173,7 @@ def test_slow_reading_is_told_of(
     paint(tmp_path / "pile/0.png", 200)
     newfound.load_own(tmp_path / "known", tmp_path / "pile", 1)
     assert capsys.readouterr().out == "reading images 1/2, 0 s left\n"
-    newfound.load_own(tmp_path / "known", tmp_path / "pile", 1, verbose=False)
+    newfound.load_own(tmp_path / "known", tmp_path / "pile", 1, say=lambda line: None)
     assert capsys.readouterr().out == ""
 
 
@@ -181,9 +181,13 @@ def test_images_that_come_out_dark_are_warned_of(tmp_path: Path) -> None:
     paint(tmp_path / "known/a/0.png", 200)
     for row in range(2):
         paint(tmp_path / f"pile/{row}.tif", 4095, np.uint16)
-    with pytest.warns(UserWarning, match="2 of 2 files .* got 4,095 as the largest") as caught:
-        newfound.load_own(tmp_path / "known", tmp_path / "pile", 1, verbose=False)
-    assert [each.filename for each in caught] == [__file__]
+    data = newfound.load_own(tmp_path / "known", tmp_path / "pile", 1)
+    with (
+        pytest.warns(UserWarning, match="2 of 2 files .* got 4,095 as the largest") as caught,
+        pytest.raises(UsageError, match="unknown method"),
+    ):
+        newfound.discover("icc", data, tmp_path / "run")
+    assert {each.filename for each in caught} == {__file__}
 
 
 def test_what_looks_wrong_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ _HOMES = {
     "export": "newfound.api",
     "estimate_num_novel": "newfound.experiment.estimation",
     "from_arrays": "newfound.data.arrays",
-    "load_own": "newfound.api",
+    "load_own": "newfound.data.own",
     "load_benchmark": "newfound.data.benchmarks",
     "benchmark_names": "newfound.data.benchmarks",
     "method_names": "newfound.core.registry",

@@ -12,11 +12,9 @@ from newfound.core.config import Overrides
 from newfound.core.errors import DataError, UsageError
 from newfound.core.records import Say
 from newfound.core.registry import recipe_for
-from newfound.data import own
 from newfound.data.images import Dataset
 from newfound.experiment.check import check_run
 from newfound.experiment.discovery import discovered
-from newfound.experiment.few import warnings_before
 from newfound.experiment.folder import Folder
 from newfound.experiment.source import Source
 from newfound.experiment.telling import Lines, naming_arguments, voice, warn_of
@@ -39,8 +37,8 @@ def discover(
     """Find the novel classes of `dataset`, write a page about them, and return what `out`/results.json holds.
 
     Settings are those of `newfound methods METHOD`; `pretrain.epochs` is given as `**{"pretrain.epochs": 5}`.
-    How it goes is printed if `verbose`; too few labelled images, and what `warnings` holds in the end, are
-    warned of in any case.
+    How it goes is printed if `verbose`; what looks wrong with the images, and what `warnings` holds in the
+    end, is warned of in any case.
     """
     if "num_novel" in settings:
         raise UsageError(
@@ -48,7 +46,7 @@ def discover(
             "newfound.from_arrays(images, labels, num_novel)"
         )
     source, say = Source.of(dataset), voice(verbose)
-    warn_of(warnings_before(dataset))
+    warn_of(dataset.warnings)
     with naming_arguments():
         results = run_discovery(method, dataset, source, Path(out), settings, resume=resume, say=say)
     warn_of(results["warnings"])
@@ -77,27 +75,6 @@ def run_discovery(
     say(f"images in each novel class: {', '.join(map(str, results['cluster_sizes']))}")
     say(f"to look at what was found, open {folder.report}")
     return results
-
-
-def load_own(
-    labelled: str | Path,
-    unlabelled: str | Path,
-    num_novel: int,
-    size: int | None = None,
-    strict: bool = False,
-    subset: int | None = None,
-    *,
-    verbose: bool = True,
-) -> Dataset:
-    """Class folders or a CSV, and a folder, CSV or list of unlabelled files → a data set without truth.
-
-    A row of the labelled CSV without a label joins the pile, so one CSV may be given as both. `subset` keeps
-    the first images of each known class, and as many for each novel class at even steps through the pile.
-    Where reading takes long, how it goes is printed if `verbose`; what looks wrong is warned of in any case.
-    """
-    found = own.load_own(labelled, unlabelled, num_novel, size, strict, subset, voice(verbose))
-    warn_of(found.warnings)
-    return found
 
 
 def export(

@@ -23,7 +23,6 @@ from newfound.estimate.config import split_settings
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.call import changed_settings
 from newfound.experiment.estimation import told_estimate
-from newfound.experiment.few import warnings_before
 from newfound.experiment.folder import Folder
 from newfound.experiment.pile import Floats, numpy_of
 from newfound.experiment.question import Question, noted_without_number
@@ -66,7 +65,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         """Images (n, H, W) or (n, H, W, C), or a list of them, and labels (n,), -1 where there is none."""
         settings = self._checked_settings()
         data = from_arrays(X, y, 1 if self.num_novel == AUTO else self.num_novel)
-        warn_of(warnings_before(data))
+        warn_of(data.warnings)
         temporary = mkdtemp() if self.out is None else None
         out = Path(str(self.out)).absolute() if temporary is None else Path(temporary, "run")
         try:

@@ -91,7 +91,7 @@ def test_own_images_of_an_estimated_number(images: OwnImages, monkeypatch: pytes
         return open_images(paths, *rest)
 
     monkeypatch.setattr("newfound.data.own.open_images", opening)
-    monkeypatch.setattr("newfound.experiment.few.TEST_EVERY", 9)
+    monkeypatch.setattr("newfound.data.few.TEST_EVERY", 9)
     out = works(*call, "--out", "run")  # by gcd, since they are few
     assert out.index("few labelled images: 8 of 'ants'") < out.index("trial 1/")
     assert out.count("few labelled images") == 1

@@ -9,8 +9,9 @@ import torch
 
 from newfound.core.errors import DataError, UsageError
 from newfound.core.records import Task
-from newfound.data.holdout import TEST_EVERY, hold_out, usual_held_out
+from newfound.data.holdout import hold_out, usual_held_out
 from newfound.data.images import Dataset, ImageSet, Look, ResidentImages, Split, StreamedImages, Truth
+from newfound.data.subsets import TEST_EVERY
 
 LOOK = Look(4, "cifar", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), stored=4)
 NAMES = ("ant", "bee", "crab", "dog", "eel", "fox")

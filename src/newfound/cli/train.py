@@ -35,7 +35,6 @@ from newfound.engine.files import check_writable
 from newfound.estimate.config import split_settings
 from newfound.experiment import Folder, Run, Source, Stopped
 from newfound.experiment.check import check_run, check_start
-from newfound.experiment.few import warnings_before
 from newfound.experiment.finish import finish
 from newfound.experiment.idle import idle_line
 from newfound.experiment.question import USUAL, Question, load_unnumbered, unnumbered
@@ -146,7 +145,6 @@ def run_estimated_chain(
     check_start(recipe)
     check_run(replace(recipe, run=question.recipe.run), unnumbered(split))
     show_images(console, dataset)
-    show_warnings(console, warnings_before(dataset))
     _show_idle(console, recipe, settings, only_pretrain)
     found = run_estimate(console, question, split, out / "estimate", _cache(out), resume, stop_at)
     dataset, source = looking_for(found["num_novel"], dataset), source.estimated_by(found)
@@ -206,7 +204,6 @@ def run_chain(
         console.print(dataset.note)
     else:
         show_images(console, dataset)
-        show_warnings(console, warnings_before(dataset))
         _show_idle(console, recipe, overrides, only_pretrain)
     if resume and not folder.config.exists():
         console.print(f"nothing to resume in {out}: starting there")

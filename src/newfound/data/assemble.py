@@ -6,6 +6,7 @@ from numbers import Integral
 
 from newfound.core.errors import UsageError
 from newfound.data.augment.recipes import NORMALISATION
+from newfound.data.few import few_warnings
 from newfound.data.images import Dataset, Look, Split, Truth
 from newfound.data.sizes import SMALL
 
@@ -22,7 +23,7 @@ def own_dataset(name: str, split: Split, known: Sequence[str], skipped: Sequence
     note = f"{name}: {contents(split, None)} ({why})"
     if skipped:
         note += ", some files left out"
-    return Dataset(name, split, None, names, tuple(skipped), note)
+    return Dataset(name, split, None, names, tuple(skipped), note, warnings=few_warnings(split, known))
 
 
 def contents(split: Split, truth: Truth | None) -> str:

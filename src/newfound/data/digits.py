@@ -7,11 +7,10 @@ import torch
 
 from newfound.data.corpus import Corpus, Part
 from newfound.data.images import ResidentImages
-from newfound.data.subsets import Rows, rank_in_class
+from newfound.data.subsets import TEST_EVERY, Rows, rank_in_class
 
 NAMES = tuple("0123456789")
 WHITE = 16
-TEST_EVERY = 5
 
 
 def digits_corpus(data_dir: Path | None = None) -> Corpus:

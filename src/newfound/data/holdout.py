@@ -9,12 +9,10 @@ from newfound.core.errors import DataError, UsageError
 from newfound.core.records import Task
 from newfound.data.assemble import contents
 from newfound.data.images import Dataset, ImageSet, Split, Truth
-from newfound.data.subsets import rank_in_class
+from newfound.data.subsets import TEST_EVERY, rank_in_class
 
 FEWEST = 2
 """Classes on either side of the cut."""
-TEST_EVERY = 5
-"""One image in so many of each class is kept for test, where there are no test images."""
 Labelled = tuple[ImageSet, Tensor]
 """Images and their (n,) classes."""
 

@@ -34,9 +34,14 @@ def load_own(
     size: int | None = None,
     strict: bool = False,
     subset: int | None = None,
-    say: Say = lambda line: None,
+    say: Say = print,
 ) -> Dataset:
-    """Labelled and unlabelled files, in the forms that `newfound.load_own` tells → a data set."""
+    """Class folders or a CSV, and a folder, CSV or list of unlabelled files → a data set without truth.
+
+    A row of the labelled CSV without a label joins the pile, so one CSV may be given as both. `subset` keeps
+    the first images of each known class, and as many for each novel class at even steps through the pile.
+    How reading goes is told to `say` where it takes long.
+    """
     # Whole paths, so that files have the same names from wherever they are loaded again.
     labelled, unlabelled = (Path(os.path.abspath(given)) for given in (labelled, unlabelled))
     num_novel = checked_num_novel(num_novel)
@@ -70,7 +75,7 @@ def load_own(
         "subset": subset and int(subset),
     }
     found = own_dataset(labelled.name, split, names.tolist(), skipped, why)
-    return replace(found, origin=origin, warnings=reading.warnings)
+    return replace(found, origin=origin, warnings=reading.warnings + found.warnings)
 
 
 def load_pile(

@@ -6,6 +6,8 @@ import numpy.typing as npt
 from newfound.core.errors import UsageError
 
 Rows = npt.NDArray[np.int64]
+TEST_EVERY = 5
+"""One image in so many of each class is kept for test, where there are no test images."""
 
 
 def rank_in_class(labels: npt.NDArray[np.generic]) -> Rows:

@@ -108,13 +108,15 @@ def estimate_num_novel(
 
     Returns what `out`/estimate.json holds: `num_novel`, the range from `low` to `high`, and the `curve`.
     Settings are those of `newfound methods METHOD`, and of the estimate: `**{"estimate.max_novel": 30}`.
-    How it goes is printed if `verbose`; what `warnings` holds in the end is warned of in any case.
+    How it goes is printed if `verbose`; what looks wrong with the images, and what `warnings` holds in the
+    end, is warned of in any case.
     """
     source = replace(Source.of(dataset), num_novel=None, arrays=None)
     question, folder = Question.of(source, method, settings), Path(out)
     say, cache = voice(verbose), folder.parent / "pretrained"
     if line := question.idle_line(settings):
         say(line)
+    warn_of(dataset.warnings)
     with naming_arguments():
         found = told_estimate(question, dataset.split, folder, cache, resume=resume, say=say)
     warn_of(found["warnings"])
