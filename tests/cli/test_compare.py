@@ -38,7 +38,7 @@ def _runs_of_other_code_are_told(place: Path) -> None:
     config = place / "uno-v1-seed0" / "config.json"
     began = json.loads(config.read_text())
     config.write_text(json.dumps(began | {"code": "0123"}))
-    refused(2, CALL, "the file of uno-v1 has changed since", "uno-v1-seed0 began", "delete that folder")
+    refused(2, CALL, "the code of uno-v1 has changed since", "uno-v1-seed0 began", "delete that folder")
     works("compare", "uno-v2", *CALL[3:])
     assert "uno-v1" not in (place / "comparison.csv").read_text()
     del began["code"]

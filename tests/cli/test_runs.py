@@ -168,7 +168,7 @@ def test_pretraining_stops_and_resumes_too() -> None:
 
 
 def test_resuming_a_finished_run_says_its_results_again(run: Finished, tmp_path: Path) -> None:
-    copy, changed = shutil.copytree(run.path, tmp_path / "run"), "the file of iic has changed"
+    copy, changed = shutil.copytree(run.path, tmp_path / "run"), "the code of iic has changed"
     call = ("discover", "iic", *DIGITS, *TINY, "--out", copy, "--resume")
     out = works(*call)
     assert "1/1" not in out

@@ -65,7 +65,7 @@ def _check_code(job: Job) -> None:
     """Refuse a run of other code: its numbers would pass for those of the present one."""
     if job.folder.has_other_code():
         raise UsageError(
-            f"a run that is reused must be of the method's present code; the file of {job.recipe.method} has "
+            f"a run that is reused must be of the method's present code; the code of {job.recipe.method} has "
             f"changed since {job.folder.path} began; delete that folder to train it anew"
         )
 

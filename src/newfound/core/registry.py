@@ -3,10 +3,10 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
+from newfound.core.code import digest_of_code
 from newfound.core.config import Overrides, Recipe, RunConfig, TrainConfig, override
 from newfound.core.errors import UsageError, unknown
 from newfound.core.learner import Learner, Method
@@ -32,7 +32,7 @@ class Entry:
     what: str = ""
     """What it is, where its module is about several methods."""
     code: str = ""
-    """A digest of its file as it was imported, to tell runs of other code; empty where it has no file."""
+    """A digest of its code as it was imported, to tell runs of other code; empty where it has no file."""
 
     @property
     def description(self) -> str:
@@ -102,7 +102,7 @@ def register(
 def _code(method: type[Method]) -> str:
     path = Path(getattr(sys.modules.get(method.__module__), "__file__", None) or "")
     # In a notebook there is no file, in a zip none that could be read.
-    return blake2b(path.read_bytes(), digest_size=8).hexdigest() if path.is_file() else ""
+    return digest_of_code(path, ignoring=register.__name__) if path.is_file() else ""
 
 
 def _check_same(name: str, old: type[Learner], new: type[Learner]) -> None:

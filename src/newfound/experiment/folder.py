@@ -122,7 +122,7 @@ class Folder:
             write_json(self.config, made_by | _asked(source, recipe))
 
     def has_other_code(self) -> bool:
-        """Whether the method's file has changed since the run began; not where nobody can tell."""
+        """Whether the method's code has changed since the run began; not where nobody can tell."""
         if not self.config.exists():
             return False
         config = read_json(self.config, ASKED, ANOTHER)

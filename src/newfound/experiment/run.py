@@ -93,7 +93,7 @@ class Run:
             check_images(self.saved, folder, dataset)
             self.account = Account.of(self.saved.state)
             if folder.has_other_code():
-                say(f"the file of {recipe.method} has changed since this run began; what was trained stays")
+                say(f"the code of {recipe.method} has changed since this run began; what was trained stays")
         self.log.restore(self.saved.state["lines"] if self.saved else [])
 
     @property
