@@ -188,3 +188,19 @@ def test_a_trial_follows_its_run(moved: tuple[Path, Path]) -> None:
     config["data"]["held_out"] = 2
     (mine / "config.json").write_text(json.dumps(config))
     refused(2, ("relocate", mine, *options(place)), "name the run")
+
+
+def test_splitting_needs_the_images_of_the_class_alone(moved: tuple[Path, Path]) -> None:
+    run, place = moved
+    works("relocate", run, *options(place))
+    shutil.rmtree(place / "known")
+    rows = [line.split(",") for line in (run / "assignments.csv").read_text().splitlines()[1:]]
+    in_class = [Path(path) for path, name, *_ in rows if name == "novel-1"]
+    for path in {Path(path) for path, *_ in rows} - set(in_class):
+        path.unlink()
+    works("split", run, "wasps")
+    works("undo", run)
+    in_class[0].unlink()
+    refused(1, ("split", run, "wasps"), "got 1 that are not", in_class[0].name)
+    shutil.rmtree(place)
+    refused(1, ("split", run, "wasps"), "must be where they were", "newfound relocate")

@@ -13,6 +13,7 @@ from torch import Tensor
 from newfound.core.errors import CheckpointError, DataError, UsageError
 from newfound.core.learner import Method
 from newfound.core.records import Say, Task
+from newfound.data.files import open_images
 from newfound.data.images import Dataset, ImageSet, Look
 from newfound.data.own import load_pile
 from newfound.engine.bank import Viewer, scores_of
@@ -132,23 +133,41 @@ def images_of(
 
 def _load(folder: Folder, data_dir: str | None, say: Say) -> Dataset:
     source = folder.source()
-    for given in (source.labelled, source.unlabelled):
+    _check_there(folder, source.labelled, source.unlabelled)
+    return (replace(source, data_dir=data_dir) if data_dir else source).load(say)
+
+
+def _check_there(folder: Folder, *places: str | None) -> None:
+    for given in places:
         if given and not os.path.exists(given):
             raise DataError(
                 f"the images of {folder.path} must be where they were; {given} does not exist; bring it "
                 f"back, or tell where it is with newfound relocate {folder.quoted}"
             )
-    return (replace(source, data_dir=data_dir) if data_dir else source).load(say)
 
 
 def pile_features(folder: Folder, images: Sequence[str], data_dir: str | None = None) -> NDArray[np.float32]:
     """Images of the pile, by name → features (n, D) of the encoder."""
     run = load_method(folder)
-    data, device = images_of(folder, data_dir, run.checkpoint), run.viewer.device
-    pile = data.split.unlabelled.to(device)
+    some = _some_of_pile(folder, run, images, data_dir).to(run.viewer.device)
+    return numpy_of(run.viewer.over(some, run.method.encoder))
+
+
+def _some_of_pile(folder: Folder, run: Trained, images: Sequence[str], data_dir: str | None) -> ImageSet:
+    """Own images are read one by one, which spares the rest; those of a benchmark are in few files."""
+    source = folder.source()
+    if source.unlabelled and source.held_out is None:
+        _check_there(folder, source.unlabelled)
+        found, _, missing = open_images(images, (run.viewer.look.stored,) * 2, strict=False)
+        if missing:
+            raise DataError(
+                f"these {len(images):,} images of {folder.path} must be readable; got {len(missing):,} that "
+                f"are not, first {missing[0]}; bring them back, or tell where they are with newfound relocate"
+            )
+        return found
+    pile = images_of(folder, data_dir, run.checkpoint).split.unlabelled
     place = {name: row for row, name in enumerate(pile.names)}
-    rows = torch.tensor([place[name] for name in images], device=device)
-    return numpy_of(run.viewer.over(pile, run.method.encoder, rows=rows))
+    return pile.some(torch.tensor([place[name] for name in images]))
 
 
 @dataclass(frozen=True)
