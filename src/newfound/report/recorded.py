@@ -13,6 +13,9 @@ from newfound.report.paper import BENCHMARKS, task_aware_acc
 CLOSE = 1.0
 """Points below the paper's value that still count as reproduced."""
 
+SUBSETS = {"imagenet-30": ("imagenet-30-a", "imagenet-30-b", "imagenet-30-c")}
+"""Benchmarks of several parts, over which papers give a mean."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -46,27 +49,30 @@ def measured(
 ) -> Measured | None:
     """The number at `path` (such as task_aware.train.acc), mean over heads, over the seeds of a recipe.
 
-    imagenet-30 stands for its three subsets; ours stand for published values where a paper gives none; the
-    usual recipe, whosever it is, for a variation that changes nothing.
+    A seed of imagenet-30 is the mean of its three subsets, and none where one is missing; ours stand for
+    published values where a paper gives none; the usual recipe, whosever it is, for a variation that changes
+    nothing.
     """
     names = {recipe}
     if recipe == "published":
         names |= {"newfound"}
     elif changes_nothing(method, benchmark, recipe):
         names |= {"published", "newfound", "default"}
-    found = [
-        record
-        for record in records
-        if record["method"] == method
-        and record["recipe"] in names
-        and record["benchmark"] in (benchmark, *(f"{benchmark}-{subset}" for subset in "abc"))
-    ]
-    return over(found, path, scale)
+    parts = SUBSETS.get(benchmark, (benchmark,))
+    values: dict[int, list[float]] = {}
+    for record in records:
+        if record["method"] == method and record["recipe"] in names and record["benchmark"] in parts:
+            number = _at(record, path)
+            values.setdefault(record["seed"], []).extend([] if number is None else [scale * number])
+    return _over([fmean(each) for each in values.values() if len(each) == len(parts)])
 
 
-def over(records: Sequence[Mapping[str, Any]], path: str, scale: float = 100.0) -> Measured | None:
-    """The number at `path`, mean over heads, over the records that have it."""
-    values = [scale * number for record in records if (number := _at(record, path)) is not None]
+def over(records: Sequence[Mapping[str, Any]], path: str) -> Measured | None:
+    """The number at `path` in %, mean over heads, over the records that have it."""
+    return _over([100 * number for record in records if (number := _at(record, path)) is not None])
+
+
+def _over(values: Sequence[float]) -> Measured | None:
     if not values:
         return None
     return Measured(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
