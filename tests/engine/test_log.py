@@ -34,6 +34,7 @@ def test_a_line_for_each_epoch(tmp_path: Path) -> None:
         "head_losses": [1.0, 2.0],
         "seconds": 3.0,
         "images_per_second": 40.0,
+        "compile_seconds": 0.0,
         "scores": {"task_aware.train.acc": 0.75},
     }
 

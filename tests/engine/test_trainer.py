@@ -160,6 +160,18 @@ def test_losses_are_means_over_the_epoch(digits: Dataset, monkeypatch: pytest.Mo
     assert record.best_head == int(by_head.argmin()) == 1
 
 
+def test_compilation_is_no_part_of_an_epochs_seconds(
+    digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, train = trainer(digits)
+    monkeypatch.setattr(train.step, "take_compile_seconds", lambda: 80.0)
+    readings = iter([1000.0, 1084.0])
+    monkeypatch.setattr("newfound.engine.trainer.time.perf_counter", lambda: next(readings))
+    record = next(train.run())
+    assert (record.seconds, record.compile_seconds) == (4.0, 80.0)
+    assert record.images_per_second == STEPS * TRAIN.batch_size / 4
+
+
 def test_best_head_is_the_lowest() -> None:
     record = EpochRecord("discover", 0, 1, 0.1, {}, [3.0, 2.0, 2.5], 1.0, 1.0)
     assert record.best_head == 1

@@ -30,7 +30,9 @@ class EpochRecord:
     losses: dict[str, float]
     head_losses: list[float]
     seconds: float
+    """Without compilation."""
     images_per_second: float
+    compile_seconds: float = 0.0
 
     @property
     def best_head(self) -> int:
@@ -98,7 +100,8 @@ class Trainer:
         self._check(epoch, losses)
         self.learner.after_epoch(self.bank, self.step.clock)
         heads = sum((value for value in sums.values() if value.ndim), torch.zeros(1))
-        seconds = time.perf_counter() - start
+        compiling = self.step.take_compile_seconds()
+        seconds = time.perf_counter() - start - compiling
         return EpochRecord(
             stage=self.loader.stage,
             epoch=epoch,
@@ -108,6 +111,7 @@ class Trainer:
             head_losses=(heads / self.loader.steps).tolist(),
             seconds=seconds,
             images_per_second=self.loader.steps * self.loader.batch_size / seconds,
+            compile_seconds=compiling,
         )
 
     def _check(self, epoch: int, losses: dict[str, float]) -> None:

@@ -42,9 +42,8 @@ class Account:
         stage = record.stage
         self.modes[stage] = trainer.step.mode
         timing = self.timing.setdefault(stage, {"seconds": 0.0, "compile_seconds": 0.0, "images": 0})
-        compiling = trainer.step.take_compile_seconds()
-        timing["seconds"] += record.seconds - compiling
-        timing["compile_seconds"] += compiling
+        timing["seconds"] += record.seconds
+        timing["compile_seconds"] += record.compile_seconds
         timing["images"] += trainer.loader.steps * trainer.loader.batch_size
         if record.epoch + 1 == record.epochs:
             here = {"commit": commit(), "hardware": hardware(trainer.loader.device)}
