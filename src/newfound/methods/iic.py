@@ -45,10 +45,9 @@ from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
         "cross-only": {"alpha": 0.0, "constraints.alpha": 0.05, "constraints.form": "cross"},
         "appendix": {"alpha": 0.05},
         "crop-by-crop": {"norm_over": "crop"},
-        # Of CIFAR10: meant to reach 99.0, which one run missed (docs/lab-notes.md); about half of all epochs;
-        # what an H200 does in five minutes.
+        # Of CIFAR10: the shortest that has reached 99.0, in one run of two (docs/lab-notes.md); about half of
+        # all epochs; what an H200 does in five minutes.
         "fast": {"epochs": 320},
-        "epochs-400": {"epochs": 400},
         "half": {"epochs": 240, "pretrain.epochs": 100},
         "five-minutes": {"epochs": 140, "pretrain.epochs": 100},
     },
