@@ -1,6 +1,8 @@
 """What counts as another code of a method, and what does not."""
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -33,8 +35,13 @@ class Mine(Method):
         ('{"rate": 1}', '{"rate": 2}'),
     ],
 )
-def test_text_layout_and_what_is_registered_are_no_code(tmp_path: Path, old: str, new: str) -> None:
-    assert _digest(tmp_path, FILE) == _digest(tmp_path, _replaced(old, new))
+def test_text_layout_and_what_is_registered_are_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    _module("mine", tmp_path, monkeypatch, FILE)
+    before = digest_of_code(["mine"])
+    _module("mine", tmp_path, monkeypatch, _replaced(old, new))
+    assert digest_of_code(["mine"]) == before
 
 
 @pytest.mark.parametrize(
@@ -46,8 +53,43 @@ def test_text_layout_and_what_is_registered_are_no_code(tmp_path: Path, old: str
         ("(Method)", "(Other)"),
     ],
 )
-def test_another_statement_is_another_code(tmp_path: Path, old: str, new: str) -> None:
-    assert _digest(tmp_path, FILE) != _digest(tmp_path, _replaced(old, new))
+def test_another_statement_is_another_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    _module("mine", tmp_path, monkeypatch, FILE)
+    before = digest_of_code(["mine"])
+    _module("mine", tmp_path, monkeypatch, _replaced(old, new))
+    assert digest_of_code(["mine"]) != before
+
+
+def test_parts_that_are_imported_count_wherever_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss that another loss is made of is code of the method; what no part imports is not."""
+    files = {
+        "mine": "from newfound.losses.outer import loss\nfrom newfound.core.learner import Method\n",
+        "newfound.losses.outer": "from newfound.losses import inner\n",
+        "newfound.losses.inner": "loss = 1\n",
+        "newfound.losses.other": "loss = 1\n",
+    }
+    for name, text in files.items():
+        _module(name, tmp_path, monkeypatch, text)
+    before = digest_of_code(["mine"])
+    _module("newfound.losses.other", tmp_path, monkeypatch, "loss = 2\n")
+    assert digest_of_code(["mine"]) == before
+    _module("newfound.losses.inner", tmp_path, monkeypatch, "loss = 2\n")
+    assert digest_of_code(["mine"]) != before
+
+
+def test_two_modules_are_more_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _module("mine", tmp_path, monkeypatch, FILE)
+    _module("other", tmp_path, monkeypatch, FILE)
+    assert digest_of_code(["mine", "other"]) == digest_of_code(["other", "mine"]) != digest_of_code(["mine"])
+
+
+def test_without_a_file_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mine", ModuleType("mine"))
+    assert digest_of_code(["mine"]) == digest_of_code(["never imported"]) == ""
 
 
 def _replaced(old: str, new: str) -> str:
@@ -55,7 +97,9 @@ def _replaced(old: str, new: str) -> str:
     return FILE.replace(old, new)
 
 
-def _digest(folder: Path, text: str) -> str:
-    path = folder / "mine.py"
+def _module(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    module = ModuleType(name)
+    path = folder / f"{name}.py"
     path.write_text(text)
-    return digest_of_code(path, ignoring="register")
+    module.__file__ = str(path)
+    monkeypatch.setitem(sys.modules, name, module)

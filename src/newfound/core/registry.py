@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cached_property
 from typing import Any, TypeVar
 
 from newfound.core.code import digest_of_code
@@ -31,8 +31,12 @@ class Entry:
     """Name → what it changes: the rows of an ablation, a shorter schedule, the matched track."""
     what: str = ""
     """What it is, where its module is about several methods."""
-    code: str = ""
-    """A digest of its code as it was imported, to tell runs of other code; empty where it has no file."""
+
+    @cached_property
+    def code(self) -> str:
+        """A digest of its code and of its stages', to tell runs of other code; empty where it has no file."""
+        stages = (stage_class(stage) for stage in self.method.schedules if stage != "discover")
+        return digest_of_code(learner.__module__ for learner in (self.method, *stages))
 
     @property
     def description(self) -> str:
@@ -91,18 +95,10 @@ def register(
             _check_same(name, _METHODS[name].method, method)
         _check_schedules(name, method)
         named = {"matched": {"track": "matched"}, **(variations or {})}
-        _METHODS[name] = Entry(
-            name, method, preset or {}, published or {}, ours or {}, named, what, _code(method)
-        )
+        _METHODS[name] = Entry(name, method, preset or {}, published or {}, ours or {}, named, what)
         return method
 
     return add
-
-
-def _code(method: type[Method]) -> str:
-    path = Path(getattr(sys.modules.get(method.__module__), "__file__", None) or "")
-    # In a notebook there is no file, in a zip none that could be read.
-    return digest_of_code(path, ignoring=register.__name__) if path.is_file() else ""
 
 
 def _check_same(name: str, old: type[Learner], new: type[Learner]) -> None:
