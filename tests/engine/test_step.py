@@ -10,7 +10,7 @@ import torch
 import torch._dynamo.exc
 from torch import Tensor
 
-from newfound.core.config import TrainConfig
+from newfound.core.config import Recipe, TrainConfig
 from newfound.core.errors import ran_out_of_memory
 from newfound.core.learner import Method
 from newfound.core.records import Clock, Losses, total
@@ -22,13 +22,18 @@ from tests.marks import NEEDS_COMPILER
 from tests.tiny import CPU, tiny_recipe
 
 MOMENTUM, DECAY = 0.9, 1e-3
+RECIPE = tiny_recipe("iic", heads=2, overcluster=2, small_crops=0, augmentation="weak")
+"""IIC with two heads and two views."""
 
 
 def stepping(
-    data: Dataset, lr: float, mode: Mode = "eager", precision: torch.dtype = torch.float32
+    data: Dataset,
+    lr: float,
+    mode: Mode = "eager",
+    precision: torch.dtype = torch.float32,
+    recipe: Recipe = RECIPE,
 ) -> tuple[Method, Step]:
-    """IIC with two heads and two views in batches of 16, the same at each call."""
-    recipe = tiny_recipe("iic", heads=2, overcluster=2, small_crops=0, augmentation="weak")
+    """A method in batches of 16, the same at each call."""
     method = build_method(recipe, data.split.task, data.split.look, CPU)
     train = TrainConfig(batch_size=16, augmentation="weak", momentum=MOMENTUM, weight_decay=DECAY)
     loader = Loader(
@@ -162,16 +167,19 @@ def test_learning_rate_is_set_in_place_where_it_is_a_tensor() -> None:
 
 
 @NEEDS_COMPILER
-def test_compiled_is_eager(digits: Dataset) -> None:
+@pytest.mark.parametrize("name", ["iic", "openmix"])  # the latter draws random numbers itself
+def test_compiled_is_eager(digits: Dataset, name: str) -> None:
     """Three steps with the same draws: losses and weights to 1e-4, as fused kernels add up in another order.
 
     Compiling takes most of a minute on one core.
     """
-    eager, first = stepping(digits, 0.05)
-    compiled, second = stepping(digits, 0.05, "compiled")
-    for draw in draws(first, 3):
-        first(draw)
-        second(draw)
+    recipe = RECIPE if name == "iic" else tiny_recipe(name)
+    eager, first = stepping(digits, 0.05, recipe=recipe)
+    compiled, second = stepping(digits, 0.05, "compiled", recipe=recipe)
+    for number, draw in enumerate(draws(first, 3)):
+        for step in (first, second):
+            torch.manual_seed(number)
+            step(draw)
     assert second.take_compile_seconds() > 0
     assert second.take_compile_seconds() == first.take_compile_seconds() == 0
     for name, value in first.sums.items():

@@ -25,8 +25,12 @@ Extra = Callable[[Outputs, Batch], Losses]
 """Terms beside the learner's own, from what its forward returned."""
 WARM_UP_STEPS = 3
 """Real steps that run before a capture, so that the optimiser's state and all workspaces exist."""
-COMPILER: dict[str, str | int | bool | Callable[..., object]] = {"realize_reads_threshold": 8}
-"""What depends on few tensors is computed again where it is read, lest it go through memory."""
+COMPILER: dict[str, str | int | bool | Callable[..., object]] = {
+    "realize_reads_threshold": 8,
+    "fallback_random": True,
+}
+"""What depends on few tensors is computed again where it is read, lest it go through memory; random numbers
+are those that torch draws without a compiler."""
 HINTS = ("TensorFloat32 tensor cores", r"\s*Online softmax is disabled")
 """How those hints of the compiler begin that a user can do nothing about; float32 products stay exact."""
 
