@@ -62,7 +62,7 @@ def _methods(record: Record, where: str) -> str:
     for name, way in record["methods"].items():
         numbers = f"{way['batch_size']} | {way['ms']:.1f} | {way['images_per_second']:,.0f}"
         lines.append(f"| `{name}` | {way['mode']} | {numbers} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(["", f"This was {record['note']}."] if "note" in record else [])])
 
 
 def _kmeans(record: Record, where: str) -> str:
