@@ -406,6 +406,16 @@ def test_what_is_no_setting_is_not_called_one() -> None:
         assert "setting" not in newfound(*call).err
 
 
+def test_memory_that_runs_out_where_nothing_is_trained(
+    run: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("newfound.engine.evaluator.Evaluator.__call__", fail)
+    refused(1, ("evaluate", run.path), "must fit into memory", "free some", "where the command takes them")
+
+
 def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line is for what a person can mend; anything else keeps its traceback."""
     monkeypatch.setattr("newfound.cli.look.method_names", lambda: 1 / 0)

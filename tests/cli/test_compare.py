@@ -1,12 +1,21 @@
 """`newfound compare` runs what is missing and shows one table."""
 
 import csv
+import gc
 import json
+import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from tests.cli.calls import refused, works
+from newfound.core import registry
+from newfound.core.learner import Learner
+from newfound.data.loader import Draw
+from newfound.engine.step import Step
+from tests.cli.calls import newfound, refused, works
+from tests.tiny import NARROW, STAGE, TINY
 
 CALL = ("compare", "uno-v1", "uno-v2", "--data", "digits", "--subset", "8")
 
@@ -77,6 +86,35 @@ def copy_run(folder: Path, seed: int, subset: int = 8, **settings: float) -> Non
     copy = folder.with_name(f"{results['method']}-seed{seed}")
     copy.mkdir()
     (copy / "results.json").write_text(json.dumps(results))
+
+
+def test_a_method_that_runs_out_of_memory_gives_way_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had trained is gone by then, though no collection of garbage was due."""
+    quick = {"digits": TINY | NARROW | {f"pretrain.{key}": value for key, value in STAGE.items()}}
+    for name in ("uno-v1", "uno-v2"):
+        monkeypatch.setitem(registry._METHODS, name, replace(registry.method_entry(name), ours=quick))
+    call, failed = Step.__call__, list[weakref.ref[Learner]]()
+
+    def fail_once(self: Step, draw: Draw, following: Draw | None = None) -> None:
+        if self.loader.stage == "discover" and not failed:
+            failed.append(weakref.ref(self.learner))
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        assert not failed or failed[0]() is None
+        call(self, draw, following)
+
+    monkeypatch.setattr(Step, "__call__", fail_once)
+    gc.disable()
+    try:
+        done = newfound(*CALL)
+    finally:
+        gc.enable()
+    assert done.code == 1
+    assert "uno-v1 seed 0: failed: discover must fit into memory" in done.out
+    assert "these failed: uno-v1 seed 0" in done.err
+    table = tmp_path / "runs" / "compare" / "digits-8-of-each" / "published" / "comparison.csv"
+    assert [row["method"] for row in csv.DictReader(table.open(newline=""))] == ["uno-v2"]
 
 
 @pytest.mark.parametrize(

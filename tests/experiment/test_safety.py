@@ -10,7 +10,9 @@ import torch._dynamo.exc
 
 from newfound.core.errors import CheckpointError, RunError, UsageError
 from newfound.data.images import Dataset
+from newfound.data.loader import Draw
 from newfound.engine.checkpoint import Checkpoint
+from newfound.engine.step import Step
 from newfound.experiment.check import check_run
 from newfound.experiment.finish import finish
 from newfound.experiment.run import Run, Stopped
@@ -38,6 +40,38 @@ def test_weights_ruined_by_the_last_step_are_not_saved(
     saved = Checkpoint.load(run.folder.checkpoint)
     assert (saved.state["stage"], saved.state["epoch"]) == ("discover", 1)
     assert all(weight.isfinite().all() for weight in saved.weights.values())
+
+
+@pytest.mark.parametrize(
+    ("stage", "setting"), [("pretrain", "pretrain.batch_size"), ("discover", "batch_size")]
+)
+def test_memory_that_runs_out_is_one_error_and_keeps_the_checkpoint(
+    stage: str, setting: str, digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tiny_run(tmp_path / "run", tiny_recipe("iic"), digits)
+    call = Step.__call__
+
+    def fail_later(self: Step, draw: Draw, following: Draw | None = None) -> None:
+        if (self.loader.stage, self.clock.epoch.item()) == (stage, 1):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        call(self, draw, following)
+
+    monkeypatch.setattr(Step, "__call__", fail_later)
+    with pytest.raises(RunError, match=rf"^{stage} must fit into memory; .* kept: .* smaller {setting} or"):
+        run.discover(tmp_path / "cache")
+    saved = Checkpoint.load(run.folder.checkpoint)
+    assert (saved.state["stage"], saved.state["epoch"]) == (stage, 1)
+
+
+def test_other_errors_of_torch_stay_what_they_are(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(Step, "__call__", fail)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        tiny_run(tmp_path / "run", tiny_recipe("iic"), digits).discover(tmp_path / "cache")
 
 
 def test_changed_images_are_not_resumed(digits: Dataset, tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ def _call(arguments: list[str]) -> int | None:
         if not ran_out_of_memory(error):
             raise
         return _fail(
-            "the run must fit into memory; it does not; try a smaller batch_size, hidden or --size", 1
+            "the work must fit into memory; it does not; free some, or try a smaller batch_size, hidden or "
+            "--size where the command takes them",
+            1,
         )
 
 

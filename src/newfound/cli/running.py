@@ -1,5 +1,6 @@
 """Many runs in a row, for the verbs that set their numbers side by side."""
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,7 @@ def results_of_all(
     found: list[dict[str, Any] | None] = []
     with EpochProgress(console) as progress, Stopping(stop_at, progress.say) as stopping:
         for job in jobs:
+            gc.collect()  # what the job before has trained is part of a cycle, which holds a GPU's memory
             progress.label = f"{job.label}: "
             try:
                 results = _results_of(job.folder, source, dataset, job.recipe, progress, stopping)

@@ -25,7 +25,7 @@ class CheckpointError(NewfoundError):
 
 
 class RunError(NewfoundError):
-    """A run cannot go on: the loss is not finite, the disk is full."""
+    """A run cannot go on: the loss is not finite, the disk or the memory is full."""
 
 
 def ran_out_of_memory(error: BaseException) -> bool:

@@ -1,7 +1,8 @@
 """A run: a chain of learners, each trained, saved and resumable."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from newfound.core.config import Recipe
-from newfound.core.errors import CheckpointError
+from newfound.core.errors import CheckpointError, RunError, ran_out_of_memory
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Say
 from newfound.data.images import Dataset, Split
@@ -54,6 +55,21 @@ def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, dev
         stage=stage,
         device=device,
     )
+
+
+@contextmanager
+def _within_memory(stage: str) -> Iterator[None]:
+    """Make one clear error of memory that runs out in a stage."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not ran_out_of_memory(error):
+            raise
+        prefix = "" if stage == "discover" else f"{stage}."
+        raise RunError(
+            f"{stage} must fit into memory; it does not; a checkpoint that was reached is kept: go on where "
+            f"more memory is free, or begin a new run with a smaller {prefix}batch_size or smaller images"
+        ) from error
 
 
 class Run:
@@ -190,19 +206,20 @@ class Run:
         if self._fallback and first < trainer.train.epochs:
             self.say(self._fallback)
             self._fallback = ""
-        for record in trainer.run(first):
-            self.account.add(trainer, record)
-            done = record.epoch + 1 == record.epochs
-            scores = self._curve_point(evaluator, record) if evaluator else {}
-            self.log.epoch(record, scores)
-            self.watch(record, scores)
-            stop = self.should_stop() and not done
-            if done or stop or time.monotonic() - saved_at >= self.recipe.run.checkpoint_seconds:
-                self._save(stage, trainer, record.epoch + 1)
-                saved_at = time.monotonic()
-            if stop:
-                self.log.close()
-                raise Stopped
+        with _within_memory(stage):
+            for record in trainer.run(first):
+                self.account.add(trainer, record)
+                done = record.epoch + 1 == record.epochs
+                scores = self._curve_point(evaluator, record) if evaluator else {}
+                self.log.epoch(record, scores)
+                self.watch(record, scores)
+                stop = self.should_stop() and not done
+                if done or stop or time.monotonic() - saved_at >= self.recipe.run.checkpoint_seconds:
+                    self._save(stage, trainer, record.epoch + 1)
+                    saved_at = time.monotonic()
+                if stop:
+                    self.log.close()
+                    raise Stopped
         if trainer.train.epochs == 0:
             if any(parameter.requires_grad for parameter in learner.parameters()):
                 self.say(f"{stage}: no epochs, so nothing is trained")
