@@ -125,6 +125,41 @@ def test_a_step_that_cannot_be_compiled_runs_eagerly(
     assert all(torch.equal(value, weights[key]) for key, value in eager.items())
 
 
+def test_compiling_is_announced_only_where_something_is_left_to_train(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for k-means, which has no epochs, nor the second time, when all is trained already."""
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    for method, stages in (("kmeans", ["rotnet", "known"]), ("iic", ["pretrain", "discover"])):
+        recipe, told = tiny_recipe(method, mode="compiled"), list[str]()
+        for _ in range(2):
+            run = tiny_run(tmp_path / method, recipe, digits, resume=True)
+            run.say = told.append
+            run.discover(tmp_path / "cache")
+        assert [line.split(":")[0] for line in told if "compiling" in line] == stages
+
+
+def test_a_run_that_goes_on_is_as_long_as_what_is_left_of_it(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that nothing is compiled for the last few epochs."""
+    asked = list[int]()
+
+    def resolved(*_: object, steps: int) -> str:
+        asked.append(steps)
+        return "eager"
+
+    monkeypatch.setattr("newfound.experiment.run.resolve_mode", resolved)
+    recipe = tiny_recipe("iic", epochs=3)
+    run = tiny_run(tmp_path / "run", recipe, digits)
+    run.should_stop = lambda: "discover" in run.account.timing
+    with pytest.raises(Stopped):
+        run.discover(tmp_path / "cache")
+    tiny_run(tmp_path / "run", recipe, digits, resume=True).discover(tmp_path / "cache")
+    _, whole, rest = asked
+    assert rest == 2 * whole / 3
+
+
 def test_what_auto_falls_back_to_is_said_once_where_something_is_trained(
     digits: Dataset, tmp_path: Path
 ) -> None:

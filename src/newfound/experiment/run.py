@@ -123,7 +123,7 @@ class Run:
     def discover(self, cache: Path) -> Method:
         """The whole chain: pretraining where it is needed, then the method."""
         method = build_method(self.recipe, self.split.task, self.split.look, self.device)
-        if self.saved is None or self.saved.state["stage"] != "discover":
+        if self._saved_in("discover") is None:
             given = self.recipe.run.pretrained
             weights = self._given(Path(given)) if given else self.pretrain(cache)
             if weights:
@@ -200,9 +200,12 @@ class Run:
 
     def _train(self, stage: str, learner: Learner) -> None:
         """Train a stage to its end, from the checkpoint when that belongs to it."""
-        trainer = self._trainer(stage, learner)
+        saved, saved_at = self._saved_in(stage), time.monotonic()
+        first = int(saved.state["epoch"]) if saved else 0
+        trainer = self._trainer(stage, learner, first)
         evaluator = self.evaluator(learner) if isinstance(learner, Method) else None
-        saved_at, first = time.monotonic(), self._restore(stage, trainer)
+        if saved:
+            self._restore(saved, trainer)
         if self._fallback and first < trainer.train.epochs:
             self.say(self._fallback)
             self._fallback = ""
@@ -225,42 +228,39 @@ class Run:
                 self.say(f"{stage}: no epochs, so nothing is trained")
             self._save(stage, trainer, 0)
 
-    def _trainer(self, stage: str, learner: Learner) -> Trainer:
+    def _trainer(self, stage: str, learner: Learner, first: int) -> Trainer:
+        """Ready to train what is left of a stage from its epoch `first` on."""
         train = self.recipe.train[stage]
         loader = stage_loader(stage, learner, self.recipe, self.split, self.device)
         bank = TrainingBank(self.viewer(learner), self.split)
-        mode = resolve_mode(
-            self.recipe.run.mode,
-            self.device,
-            self.precision,
-            steps=loader.steps * train.epochs,
-        )
+        steps = loader.steps * (train.epochs - first)
+        mode = resolve_mode(self.recipe.run.mode, self.device, self.precision, steps=steps)
         if (
             stage == "discover"
             and self.recipe.constraints.form != "full"
             and not self.recipe.constraints.alpha
         ):
             self.say("discover: constraints.form has no effect without constraints.alpha")
-        if train.epochs and loader.batch_size < train.batch_size:
+        if steps and loader.batch_size < train.batch_size:
             self.say(f"{stage}: batches have {loader.batch_size} images, for there are no more")
-        if 0 < train.epochs <= train.warmup:
+        if steps and train.epochs <= train.warmup:
             self.say(f"{stage}: every epoch is warm-up, so lr is hardly reached; lower warmup")
-        if mode != "eager":
+        if steps and mode != "eager":
             self.say(f"{stage}: compiling the training step, one to two minutes the first time")
         extra = extra_loss(self.recipe.constraints, self.split.task) if stage == "discover" else None
         return Trainer(
             learner, loader, train, bank, precision=self.precision, mode=mode, extra=extra, say=self.say
         )
 
-    def _restore(self, stage: str, trainer: Trainer) -> int:
-        """Continue `stage` from the checkpoint when it is one of this stage: the first epoch to train."""
-        if self.saved is None or self.saved.state["stage"] != stage:
-            return 0
-        load_strictly(trainer.learner, self.saved.weights, self.folder.checkpoint)
-        restore_moments(trainer.learner, trainer.optimiser, self.saved.moments)
-        if scaler := self.saved.state["scaler"]:
+    def _saved_in(self, stage: str) -> Checkpoint | None:
+        """The checkpoint when it is one of this stage."""
+        return self.saved if self.saved and self.saved.state["stage"] == stage else None
+
+    def _restore(self, saved: Checkpoint, trainer: Trainer) -> None:
+        load_strictly(trainer.learner, saved.weights, self.folder.checkpoint)
+        restore_moments(trainer.learner, trainer.optimiser, saved.moments)
+        if scaler := saved.state["scaler"]:
             trainer.step.scaler.load_state_dict(scaler)
-        return int(self.saved.state["epoch"])
 
     def _save(self, stage: str, trainer: Trainer, epoch: int) -> None:
         learner, look = trainer.learner, self.split.look
