@@ -39,6 +39,16 @@ def test_an_interrupted_recipe_goes_on_with_the_same_call() -> None:
     assert Path("results/digits/iic-tiny-seed0.json").exists()
 
 
+def test_a_run_of_other_code_is_not_recorded_as_one_of_the_present() -> None:
+    call = ("reproduce", "digits", "iic", "--recipe", "tiny")
+    folder = Path("runs/reproduce/digits/iic-tiny-seed0")
+    works(*call, "--stop-after", "0s")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"code": "0123"}))
+    refused(2, call, "the code of iic has changed since", f"{folder} began", "delete that folder")
+    assert not Path("results").exists()
+
+
 def test_where_nothing_can_be_recorded_is_said_before_anything_is_trained() -> None:
     Path("file").write_text("")
     call = ("reproduce", "digits", "iic", "--recipe", "tiny", "--results", "file")

@@ -20,7 +20,7 @@ from tests.tiny import tiny_recipe, tiny_run
 
 DESCRIPTION = {
     *("method", "recipe", "config", "benchmark", "seed", "commit", "versions", "hardware", "execution"),
-    *("timing", "peak_memory_gib", "curves"),
+    *("sessions", "timing", "peak_memory_gib", "curves"),
     # besides what was asked for
     *("subset", "best_head", "classes", "cluster_sizes", "warnings"),
 }

@@ -194,4 +194,5 @@ def test_a_stage_that_another_run_finished_meanwhile_is_that_runs(digits: Datase
     resumed.pretrain(cache)
     assert not resumed.account.timing
     assert not resumed.account.modes
+    assert not resumed.account.sessions
     assert resumed.account.reused["pretrain"]["seconds"] == second.account.timing["pretrain"]["seconds"]

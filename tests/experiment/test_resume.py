@@ -14,10 +14,13 @@ import torch
 from newfound.core.errors import RunError, UsageError
 from newfound.data.images import Dataset
 from newfound.engine.checkpoint import Checkpoint
+from newfound.engine.device import hardware
 from newfound.engine.trainer import EpochRecord
-from newfound.experiment import Stopped
+from newfound.experiment import Run, Stopped
+from newfound.experiment.finish import finish as finish_run
+from newfound.experiment.provenance import commit
 from newfound.methods.iic import IIC
-from tests.tiny import tiny_recipe, tiny_run
+from tests.tiny import CPU, tiny_recipe, tiny_run
 
 KILLS = 20
 CALL = [
@@ -136,3 +139,45 @@ def test_nan_stops_the_run_and_keeps_the_last_good_checkpoint(
     saved = Checkpoint.load(run.folder.checkpoint)
     assert (saved.state["stage"], saved.state["epoch"]) == ("discover", 1)
     assert all(torch.isfinite(value).all() for value in saved.weights.values())
+
+
+def stop_in_discovery(run: Run, cache: Path) -> None:
+    """After one epoch of it."""
+    run.should_stop = lambda: "discover" in run.account.timing
+    with pytest.raises(Stopped):
+        run.discover(cache)
+
+
+def test_a_record_says_what_trained_each_part(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three sessions of discovery: the second is like the first, the third of other code and another mode."""
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    recipe, cache = tiny_recipe("iic", epochs=4), tmp_path / "cache"
+    for _ in range(2):
+        stop_in_discovery(tiny_run(tmp_path / "run", recipe, digits, resume=True), cache)
+    here = {"commit": commit(), "hardware": hardware(CPU), "precision": "float32", "mode": "eager"}
+    monkeypatch.setattr("newfound.experiment.account.commit", lambda: "later")
+    monkeypatch.setattr("newfound.experiment.run.resolve_mode", lambda *_, steps: "compiled")
+    run = tiny_run(tmp_path / "run", recipe, digits, resume=True)
+    results, _ = finish_run(run, run.discover(cache))
+    assert results["sessions"] == [
+        {"stage": "pretrain", "epoch": 0, **here},
+        {"stage": "discover", "epoch": 0, **here},
+        {"stage": "discover", "epoch": 2, **here, "commit": "later", "mode": "compiled"},
+    ]
+    assert run.account.trained["discover"]["commit"] == f"{commit()} and later"
+    assert run.account.trained["discover"]["mode"] == "eager and compiled"
+
+
+def test_a_checkpoint_of_an_earlier_version_goes_on(digits: Dataset, tmp_path: Path) -> None:
+    """It does not say what trained it so far."""
+    recipe, cache = tiny_recipe("iic"), tmp_path / "cache"
+    run = tiny_run(tmp_path / "run", recipe, digits)
+    stop_in_discovery(run, cache)
+    saved = Checkpoint.load(run.folder.checkpoint)
+    del saved.state["sessions"], saved.state["trained"]
+    saved.save(run.folder.checkpoint)
+    resumed = tiny_run(tmp_path / "run", recipe, digits, resume=True)
+    resumed.discover(cache)
+    assert [(each["stage"], each["epoch"]) for each in resumed.account.sessions] == [("discover", 1)]

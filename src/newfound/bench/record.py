@@ -19,6 +19,7 @@ from newfound.core.config import Recipe
 from newfound.core.records import Say
 from newfound.core.registry import method_names, recipe_for
 from newfound.data.images import Split
+from newfound.engine.device import precision_name
 from newfound.experiment.provenance import provenance
 
 EPOCH_STEPS = 20
@@ -51,7 +52,7 @@ def _record(setup: Setup, machine: Machine, parts: dict[str, Any], seconds: floa
         "config": setup.step_recipe.flat(),
         **provenance(setup.device),
         "device": setup.device.type,
-        "precision": str(setup.precision).removeprefix("torch."),
+        "precision": precision_name(setup.precision),
         "matrix_product": {"side": machine.scale.matrix_side, "tflops": machine.product_tflops},
         **parts,
         "seconds": seconds,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from newfound.cli.options import DataDir, Method, StopAfter
+from newfound.cli.running import check_code
 from newfound.cli.stopping import REPEAT
 from newfound.cli.train import run_chain
 from newfound.core.errors import UsageError, unknown
@@ -60,6 +61,7 @@ def reproduce(
             continue
         check_writable(record)
         folder = Folder(out / benchmark / f"{name}-seed{seed}")
+        check_code(folder, method)
         overrides = {**(variations[recipe] if recipe else {}), "seed": seed}
         resume = folder.config.exists()
         run_chain(method, overrides, source, folder.path, resume, stop_after, go_on=REPEAT)

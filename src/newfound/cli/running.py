@@ -32,7 +32,7 @@ class Job:
 def check_jobs(jobs: Sequence[Job]) -> None:
     """Refuse what can be known to be wrong before any image is read."""
     for job in jobs:
-        _check_code(job)
+        check_code(job.folder, job.recipe.method)
         if not job.folder.results.exists():
             check_writable(job.folder.config)
 
@@ -63,12 +63,12 @@ def results_of_all(
     return found
 
 
-def _check_code(job: Job) -> None:
+def check_code(folder: Folder, method: str) -> None:
     """Refuse a run of other code: its numbers would pass for those of the present one."""
-    if job.folder.has_other_code():
+    if folder.has_other_code():
         raise UsageError(
-            f"a run that is reused must be of the method's present code; the code of {job.recipe.method} has "
-            f"changed since {job.folder.path} began; delete that folder to train it anew"
+            f"a run that is reused must be of the method's present code; the code of {method} has "
+            f"changed since {folder.path} began; delete that folder to train it anew"
         )
 
 

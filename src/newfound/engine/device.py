@@ -50,6 +50,11 @@ def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:
     return {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
 
 
+def precision_name(precision: torch.dtype) -> str:
+    """As a record has it."""
+    return str(precision).removeprefix("torch.")
+
+
 def gentler(precision: torch.dtype) -> str:
     """What may keep a training from diverging that was of this precision."""
     return "a lower lr" + " or precision=float32" * (precision != torch.float32)

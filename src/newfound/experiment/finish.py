@@ -9,6 +9,7 @@ from newfound.core.config import Overrides, Recipe
 from newfound.core.learner import Method
 from newfound.core.registry import method_entry, recipe_for
 from newfound.engine.bank import scores_of
+from newfound.engine.device import precision_name
 from newfound.engine.files import write_json
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.folder import Folder
@@ -59,7 +60,8 @@ def describe(run: Run) -> dict[str, Any]:
         "seed": recipe.run.seed,
         "config": recipe.flat(),
         **provenance(run.device),
-        "execution": {"precision": str(run.precision).removeprefix("torch."), "mode": account["modes"]},
+        "execution": {"precision": precision_name(run.precision), "mode": account["modes"]},
+        "sessions": account["sessions"],
         "timing": account["timing"],
         **({"reused": run.account.reused} if run.account.reused else {}),
         "peak_memory_gib": account["peak_memory_gib"],

@@ -4,6 +4,7 @@ import os
 import platform
 import resource
 import subprocess
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ import torch
 from newfound.engine.device import hardware
 
 
+@cache
 def commit() -> str:
     """The commit of this source tree, `+changes` added when it has any; `unknown` outside its checkout.
 
-    NEWFOUND_COMMIT names it where the tree travels without its history.
+    NEWFOUND_COMMIT names it where the tree travels without its history. What runs is what was loaded, so it
+    is asked for once.
     """
     if named := os.environ.get("NEWFOUND_COMMIT"):
         return named
