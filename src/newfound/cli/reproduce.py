@@ -10,6 +10,7 @@ from newfound.cli.options import DataDir, Method, StopAfter
 from newfound.cli.running import check_code
 from newfound.cli.stopping import REPEAT
 from newfound.cli.train import run_chain
+from newfound.core.config import Overrides
 from newfound.core.errors import UsageError, unknown
 from newfound.core.registry import changes_nothing, method_entry, method_names
 from newfound.engine.files import check_writable, write_json
@@ -37,38 +38,54 @@ def reproduce(
     ] = None,
 ) -> None:
     """Run a published recipe, resuming by itself, and record it under results/."""
+    _check_order(benchmark, method)
+    recipe, overrides = _variation(benchmark, method, recipe)
+    source = Source(benchmark=benchmark, data_dir=data_dir)
+    if recipe == ESTIMATED:
+        source = replace(source, num_novel=ESTIMATES[benchmark], estimated="the paper's")
+    for seed in _numbers(seeds):
+        name = f"{method}-{recipe}-seed{seed}" if recipe else f"{method}-seed{seed}"
+        record, folder = results / benchmark / f"{name}.json", Folder(out / benchmark / name)
+        if record.exists():
+            print(f"{record} is recorded already")
+            continue
+        check_writable(record)
+        check_code(folder, method)
+        resume = folder.config.exists()
+        run_chain(method, {**overrides, "seed": seed}, source, folder.path, resume, stop_after, go_on=REPEAT)
+        _write(record, folder, recipe, note)
+
+
+def _check_order(benchmark: str, method: str) -> None:
+    """Refuse the two names the other way round."""
     if benchmark in method_names() and method not in method_names():
         raise UsageError(
             f"the benchmark must come first, then the method; got {benchmark} {method}; "
             f"try newfound reproduce {method} {benchmark}"
         )
-    source = Source(benchmark=benchmark, data_dir=data_dir)
+
+
+def _variation(benchmark: str, method: str, recipe: str | None) -> tuple[str | None, Overrides]:
+    """A named variation with its settings; one that changes nothing is the usual recipe, without a name."""
     variations = {**method_entry(method).variations}
     if benchmark in ESTIMATES:
         variations[ESTIMATED] = variations.get(APPENDIX, {})
-    if recipe is not None and recipe not in variations:
+    if recipe is None:
+        return None, {}
+    if recipe not in variations:
         raise unknown("recipe", recipe, variations, f"{method} has {', '.join(variations)}")
-    if recipe == ESTIMATED:
-        source = replace(source, num_novel=ESTIMATES[benchmark], estimated="the paper's")
-    if recipe is not None and changes_nothing(method, benchmark, recipe):
+    if changes_nothing(method, benchmark, recipe):
         print(f"{recipe} changes nothing for {method} on {benchmark}: its usual recipe is run")
-        recipe = None
-    name = f"{method}-{recipe}" if recipe else method
-    for seed in _numbers(seeds):
-        record = results / benchmark / f"{name}-seed{seed}.json"
-        if record.exists():
-            print(f"{record} is recorded already")
-            continue
-        check_writable(record)
-        folder = Folder(out / benchmark / f"{name}-seed{seed}")
-        check_code(folder, method)
-        overrides = {**(variations[recipe] if recipe else {}), "seed": seed}
-        resume = folder.config.exists()
-        run_chain(method, overrides, source, folder.path, resume, stop_after, go_on=REPEAT)
-        found = folder.read_results()
-        remark = {"note": note} if note else {}
-        write_json(record, found | {"recipe": recipe or found["recipe"]} | remark)
-        print(f"recorded: {record}")
+        return None, {}
+    return recipe, variations[recipe]
+
+
+def _write(record: Path, folder: Folder, recipe: str | None, note: str | None) -> None:
+    """The results of a run, with its recipe by the name that was asked for."""
+    found = folder.read_results()
+    remark = {"note": note} if note else {}
+    write_json(record, found | {"recipe": recipe or found["recipe"]} | remark)
+    print(f"recorded: {record}")
 
 
 def _numbers(text: str) -> list[int]:
