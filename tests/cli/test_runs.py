@@ -14,11 +14,12 @@ import pytest
 
 from newfound.cli.progress import EpochProgress
 from newfound.core.config import Recipe
+from newfound.core.errors import RunError
 from newfound.core.registry import recipe_for
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.trainer import EpochRecord
 from newfound.experiment import Folder
-from tests.cli.calls import DIGITS, SHORT, TINY, UNTRAINED, newfound, refused, works
+from tests.cli.calls import DIGITS, SHORT, TINY, UNTRAINED, contents, newfound, refused, works
 from tests.cli.conftest import Finished
 
 LONG = ("discover", "iic", *DIGITS, *TINY, "epochs=100000", "--out", "run")
@@ -297,6 +298,25 @@ def test_the_demo_compares_and_makes_room_only_for_itself(monkeypatch: pytest.Mo
     assert Path("runs/demo/notes.txt").read_text() == "mine"
     refused(2, ("demo", "--out", "runs"), "runs", "choose another --out")
     refused(2, ("demo", "--out", "runs/demo/config.json"), "choose another --out")
+    assert [path.name for path in Path("runs").iterdir()] == ["demo"]
+    Path("runs/demo/trust").mkdir()
+    refused(2, ("demo",), "your trial of an earlier demo", "runs/demo/trust", "choose another --out")
+
+
+def test_a_demo_that_is_not_finished_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newfound.cli.demo.recipe_for", tiny)
+    monkeypatch.setattr("newfound.cli.demo.figures", lambda runs, folder: [folder / "tsne.png"])
+    works("demo")
+    Path("runs/demo/figures").mkdir(exist_ok=True)
+    Path("runs/demo/figures/own.png").write_text("mine")
+    before = contents(Path("runs"))
+
+    def full(*_: object) -> None:
+        raise RunError("the disk is full")
+
+    monkeypatch.setattr("newfound.cli.demo.figures", full)
+    refused(1, ("demo",), "the disk is full")
+    assert contents(Path("runs")) == before
 
 
 def test_figures_of_a_run_without_epochs_leave_the_curves_out(tmp_path: Path) -> None:
