@@ -1,6 +1,7 @@
 """Naming, merging, splitting and exporting from the command line."""
 
 import csv
+import os
 import re
 import shutil
 from pathlib import Path
@@ -35,6 +36,21 @@ def test_from_found_to_named_and_exported(mine: Path, images: OwnImages) -> None
     assert len(list(Path("sorted/zebra").iterdir())) == parts["zebra"]
     # What the run wrote is as it was.
     assert {path: data for path, data in contents(mine).items() if path.name != "edits.jsonl"} == before
+
+
+def test_an_image_that_changed_is_not_split(images: OwnImages, mine: Path) -> None:
+    place = Path("images")
+    shutil.copytree(images.labelled.parent, place)
+    works("relocate", mine, "--labelled", place / "known", "--unlabelled", place / "pile")
+    sizes = listed(works("classes", mine))
+    largest = max(sizes, key=lambda name: sizes[name])
+    works("split", mine, largest)
+    works("undo", mine)
+    works("export", mine, "all.csv")
+    first, other = [row["image"] for row in rows(Path("all.csv")) if row["class"] == largest][:2]
+    shutil.copyfile(other, first)
+    os.utime(first, (2**32, 2**32))
+    refused(2, ("split", mine, largest), "the images must be those that the run began with")
 
 
 def test_an_old_page_is_told_until_it_is_drawn_anew(mine: Path) -> None:

@@ -24,7 +24,7 @@ from newfound.experiment.folder import Folder
 from newfound.experiment.model import build_method
 from newfound.experiment.pile import Pile, numpy_of
 from newfound.experiment.run import best_head
-from newfound.experiment.same_images import check_images
+from newfound.experiment.same_images import check_images, may_have_changed
 
 
 @dataclass(frozen=True)
@@ -154,9 +154,9 @@ def pile_features(folder: Folder, images: Sequence[str], data_dir: str | None = 
 
 
 def _some_of_pile(folder: Folder, run: Trained, images: Sequence[str], data_dir: str | None) -> ImageSet:
-    """Own images are read one by one, which spares the rest; those of a benchmark are in few files."""
+    """Own images are read alone, which spares the rest, unless they may have changed since the run began."""
     source = folder.source()
-    if source.unlabelled and source.held_out is None:
+    if source.unlabelled and source.held_out is None and not may_have_changed(folder, images):
         _check_there(folder, source.unlabelled)
         found, _, missing = open_images(images, (run.viewer.look.stored,) * 2, strict=False)
         if missing:

@@ -1,6 +1,7 @@
 """Whether the images are still those that a run began with, and which to look at if they are not."""
 
 import os
+from collections.abc import Sequence
 from operator import attrgetter
 
 from newfound.core.errors import CheckpointError, UsageError, shortened
@@ -27,6 +28,12 @@ def check_images(saved: Checkpoint, folder: Folder, dataset: Dataset) -> None:
             f"the classes must have the names that the run began with; those of {folder.path} have changed; "
             "give them back, or begin a new run"
         )
+
+
+def may_have_changed(folder: Folder, files: Sequence[str]) -> bool:
+    """Whether one of them was written after the run began, or after it was told where they are now."""
+    known = folder.config.stat().st_mtime
+    return any(os.path.isfile(name) and os.stat(name).st_mtime > known for name in files)
 
 
 def num_images(split: Split) -> tuple[int, int]:
