@@ -78,6 +78,7 @@ def test_the_paper_s_estimate_is_a_recipe_where_it_has_one(monkeypatch: pytest.M
     assert len(record["cluster_sizes"]) == 6
     assert record["config"]["alpha"] == 0.05  # as both tables of the appendix have it
     refused(2, ("reproduce", "cifar10", "iic", "--recipe", "estimated"), "unknown recipe 'estimated'")
+    refused(2, ("reproduce", "digits", "iic", "--recipe", "fast"), "unknown recipe 'fast'", "on digits")
 
 
 def test_the_matched_track_is_a_recipe_of_every_method() -> None:

@@ -130,6 +130,7 @@ def test_methods_of_one_lists_its_variations_and_how_to_run_them() -> None:
     assert "newfound reproduce BENCHMARK iic --recipe NAME" in out
     mse = next(line for line in out.splitlines() if " mse " in line and "beta" in line)
     assert "alpha=0.0 intra=mse beta=0.03" in mse
+    assert any("fast (cifar10)" in line and "epochs=320" in line for line in out.splitlines())
     appendix = next(line for line in works("methods", "uno-v2").splitlines() if "appendix" in line)
     assert "nothing" in appendix
     refused(2, ("methods", "IIC"), "unknown method 'IIC'; did you mean 'iic'?")

@@ -72,7 +72,7 @@ def test_a_record_has_the_settings_that_its_recipe_has_now(path: Path) -> None:
     record = json.loads(path.read_text(encoding="utf-8"))
     if record["method"] == "kmeans-pixels":  # not a method of the registry
         return
-    variations = method_entry(record["method"]).variations
+    variations = method_entry(record["method"]).variations_for(record["benchmark"])
     overrides = {**variations.get(record["recipe"], {}), "seed": record["seed"]}
     now = recipe_for(record["method"], record["benchmark"], overrides).flat()
     assert {key: now.get(key) for key in record["config"]} == record["config"]

@@ -66,7 +66,16 @@ def _variations(name: str) -> Table:
         "what it changes",
         title=f"variations of {name}: newfound reproduce BENCHMARK {name} --recipe NAME",
     )
-    for recipe, changes in method_entry(name).variations.items():
+    entry = method_entry(name)
+    named = {
+        **entry.variations,
+        **{
+            f"{recipe} ({benchmark})": changes
+            for benchmark, variations in entry.only_on.items()
+            for recipe, changes in variations.items()
+        },
+    }
+    for recipe, changes in named.items():
         table.add_row(recipe, " ".join(f"{key}={value}" for key, value in changes.items()) or "nothing")
     return table
 

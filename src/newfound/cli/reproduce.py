@@ -67,13 +67,13 @@ def _check_order(benchmark: str, method: str) -> None:
 
 def _variation(benchmark: str, method: str, recipe: str | None) -> tuple[str | None, Overrides]:
     """A named variation with its settings; one that changes nothing is the usual recipe, without a name."""
-    variations = {**method_entry(method).variations}
+    variations = method_entry(method).variations_for(benchmark)
     if benchmark in ESTIMATES:
         variations[ESTIMATED] = variations.get(APPENDIX, {})
     if recipe is None:
         return None, {}
     if recipe not in variations:
-        raise unknown("recipe", recipe, variations, f"{method} has {', '.join(variations)}")
+        raise unknown("recipe", recipe, variations, f"{method} has {', '.join(variations)} on {benchmark}")
     if changes_nothing(method, benchmark, recipe):
         print(f"{recipe} changes nothing for {method} on {benchmark}: its usual recipe is run")
         return None, {}

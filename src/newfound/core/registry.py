@@ -28,7 +28,9 @@ class Entry:
     ours: Mapping[str, Overrides] = field(default_factory=dict)
     """Benchmark or kind of data → values we chose where no paper gives any."""
     variations: Mapping[str, Overrides] = field(default_factory=dict)
-    """Name → what it changes: the rows of an ablation, a shorter schedule, the matched track."""
+    """Name → what it changes: the rows of an ablation, the matched track."""
+    only_on: Mapping[str, Mapping[str, Overrides]] = field(default_factory=dict)
+    """Benchmark → variations that mean something there alone, such as a shorter schedule."""
     what: str = ""
     """What it is, where its module is about several methods."""
 
@@ -52,6 +54,10 @@ class Entry:
                 return "newfound", self.ours[name]
         return "default", {}
 
+    def variations_for(self, benchmark: str) -> dict[str, Overrides]:
+        """The variations that a benchmark can be trained with."""
+        return {**self.variations, **self.only_on.get(benchmark, {})}
+
 
 def _families(benchmark: str) -> Iterator[str]:
     """A benchmark and what it belongs to: cifar100-80-10, cifar100-80, cifar100."""
@@ -67,10 +73,10 @@ def with_defaults(method: str, settings: Overrides) -> dict[str, Any]:
 
 def changes_nothing(method: str, benchmark: str, variation: str) -> bool:
     """Whether a named variation is what the method is trained with on that benchmark anyway."""
-    entry = _METHODS.get(method)
-    if entry is None or variation not in entry.variations:
+    variations = _METHODS[method].variations_for(benchmark) if method in _METHODS else {}
+    if variation not in variations:
         return False
-    varied = recipe_for(method, benchmark, entry.variations[variation])
+    varied = recipe_for(method, benchmark, variations[variation])
     return varied == recipe_for(method, benchmark)
 
 
@@ -87,6 +93,7 @@ def register(
     published: Mapping[str, Overrides] | None = None,
     ours: Mapping[str, Overrides] | None = None,
     variations: Mapping[str, Overrides] | None = None,
+    only_on: Mapping[str, Mapping[str, Overrides]] | None = None,
 ) -> Callable[[M], M]:
     """Make a method known by `name`; several names may share a class through their presets."""
 
@@ -95,7 +102,9 @@ def register(
             _check_same(name, _METHODS[name].method, method)
         _check_schedules(name, method)
         named = {"matched": {"track": "matched"}, **(variations or {})}
-        _METHODS[name] = Entry(name, method, preset or {}, published or {}, ours or {}, named, what)
+        _METHODS[name] = Entry(
+            name, method, preset or {}, published or {}, ours or {}, named, only_on or {}, what
+        )
         return method
 
     return add

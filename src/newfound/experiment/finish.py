@@ -87,7 +87,7 @@ def recipe_name(run: Run) -> str:
     entry = method_entry(recipe.method)
     named: dict[str, Overrides] = {
         entry.values_for(source.name)[0]: {},
-        **entry.variations,
+        **entry.variations_for(source.name),
     }
     for name, overrides in named.items():
         if (source.subset, source.estimated, source.held_out) == (None, None, None) and _deciding(
