@@ -45,8 +45,10 @@ def test_a_run_of_other_code_is_not_recorded_as_one_of_the_present() -> None:
     works(*call, "--stop-after", "0s")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"code": "0123"}))
-    refused(2, call, "the code of iic has changed since", f"{folder} began", "delete that folder")
+    words = ("the code of iic has changed since", f"{folder} began", "delete that folder")
+    refused(2, (*call, "--seeds", "1,0"), *words)  # before seed 1 is trained
     assert not Path("results").exists()
+    assert not folder.with_name("iic-tiny-seed1").exists()
 
 
 def test_where_nothing_can_be_recorded_is_said_before_anything_is_trained() -> None:

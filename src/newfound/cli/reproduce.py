@@ -43,6 +43,7 @@ def reproduce(
     source = Source(benchmark=benchmark, data_dir=data_dir)
     if recipe == ESTIMATED:
         source = replace(source, num_novel=ESTIMATES[benchmark], estimated="the paper's")
+    runs = {}
     for seed in _numbers(seeds):
         name = f"{method}-{recipe}-seed{seed}" if recipe else f"{method}-seed{seed}"
         record, folder = results / benchmark / f"{name}.json", Folder(out / benchmark / name)
@@ -51,6 +52,8 @@ def reproduce(
             continue
         check_writable(record)
         check_code(folder, method)
+        runs[seed] = record, folder
+    for seed, (record, folder) in runs.items():
         resume = folder.config.exists()
         run_chain(method, {**overrides, "seed": seed}, source, folder.path, resume, stop_after, go_on=REPEAT)
         _write(record, folder, recipe, note)
