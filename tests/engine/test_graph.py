@@ -82,7 +82,7 @@ def test_it_trains_on_the_draws_it_is_given(digits: Dataset, told: bool) -> None
     _, step = stepping(digits, 0.1)
     reference, expected = stepping(digits, 0.1)
     some, made = captured(step), list[str]()
-    step._prepare = noted(made, "makes", step._prepare)
+    step.prepare = noted(made, "makes", step.prepare)
     for draw, following in zip(some, [*some[1:], None], strict=True):
         step(draw, following if told else None)
         expected(draw)
@@ -107,8 +107,8 @@ def test_neither_stream_overtakes_the_other(digits: Dataset, log: list[str]) -> 
     """A batch is made anew when it has been copied, and the step ends when the next is made."""
     _, step = stepping(digits, 0.1)
     first, second, *_ = captured(step)
-    step._prepare = noted(log, "makes", step._prepare)
-    vars(step)["_update"] = noted(log, "trains", step._update)
+    step.prepare = noted(log, "makes", step.prepare)
+    vars(step)["_train_on"] = noted(log, "trains", step._train_on)
     step(first, second)
     step(second)
     assert log == ["makes", *("beside waits for main", "makes", "trains", "main waits for beside") * 2]

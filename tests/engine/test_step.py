@@ -261,7 +261,7 @@ def test_a_backward_that_cannot_be_compiled_leaves_nothing_behind(
     """The forward has moved the statistics of BatchNorm by then."""
     eager, usual = stepping(digits, 0.1)
     method, step = stepping(digits, 0.1, "compiled")
-    step._prepare, step._losses = step.loader.batch, step._forward
+    step.prepare, step.forward = step.loader.batch, step._forward
     backward, calls = Tensor.backward, []
 
     def fail_first(tensor: Tensor, *arguments: object) -> None:

@@ -39,7 +39,7 @@ def step_of(recipe: Recipe, data: Dataset) -> tuple[Step, Batch]:
 
 def losses_of(recipe: Recipe, data: Dataset) -> Losses:
     step, batch = step_of(recipe, data)
-    return step._forward(batch)
+    return step.forward(batch)
 
 
 def test_uno_with_the_plug_in_is_iic_to_the_bit(digits: Dataset) -> None:

@@ -12,7 +12,6 @@ from newfound.bench.flops import count_flops
 from newfound.bench.machine import Machine
 from newfound.bench.speed import Speed, speed
 from newfound.core.config import Recipe
-from newfound.core.records import total
 from newfound.data.images import Split
 from newfound.data.loader import Draw, Loader
 from newfound.engine.bank import TrainingBank, Viewer
@@ -58,7 +57,7 @@ def step_flops(recipe: Recipe, split: Split, machine: Machine) -> int:
     """The arithmetic of forward and backward; that of the augmentation is left out."""
     step = ready_step(recipe, split, machine, "eager")
     batch = step.loader.batch(next(step.loader.draws(0)))
-    return count_flops(lambda: total(step._forward(batch)).backward())  # type: ignore[no-untyped-call]
+    return count_flops(lambda: step.backward(step.forward(batch)))
 
 
 def step_speed(recipe: Recipe, split: Split, machine: Machine, mode: Mode, flops: int) -> StepSpeed:
@@ -101,16 +100,13 @@ def _parts(step: Step, draws: Iterator[Draw]) -> dict[str, float]:
     laps = Laps(step.device)
     for draw in islice(draws, SPLIT_STEPS):
         laps.start()
-        batch = step._prepare(draw)
+        batch = step.prepare(draw)
         laps.lap("augmentation")
-        loss = total(step._losses(batch))
+        losses = step.forward(batch)
         laps.lap("forward")
-        step.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        step.backward(losses)
         laps.lap("backward")
-        step.scaler.step(step.optimiser)
-        step.scaler.update()
-        step.optimiser.zero_grad(set_to_none=True)
-        step.learner.after_step()
+        step.update(losses)
         laps.lap("optimiser")
     return laps.milliseconds()
 

@@ -57,11 +57,11 @@ class Step:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == torch.float16)
         self.clock = Clock(torch.zeros((), device=self.device), epochs)
         self.sums: Losses = {}
-        self._prepare: Callable[[Draw], Batch] = loader.batch
-        self._losses: Callable[[Batch], Losses] = self._forward
+        self.prepare: Callable[[Draw], Batch] = loader.batch
+        self.forward: Callable[[Batch], Losses] = self._forward
         if mode != "eager":
-            self._prepare = torch.compile(loader.batch, dynamic=False)
-            self._losses = torch.compile(self._forward, dynamic=False, options=COMPILER)
+            self.prepare = torch.compile(loader.batch, dynamic=False)
+            self.forward = torch.compile(self._forward, dynamic=False, options=COMPILER)
         # Shapes never change, so the fastest convolution found in the first step serves all others.
         torch.backends.cudnn.benchmark = self.device.type == "cuda"
         self._graph: StepGraph | None = None
@@ -109,7 +109,7 @@ class Step:
         reason = reason_of(error)
         self.say(f"{self.loader.stage}: the step cannot be compiled here ({reason}), so it runs eagerly")
         self.mode = "eager"
-        self._prepare, self._losses = self.loader.batch, self._forward
+        self.prepare, self.forward = self.loader.batch, self._forward
         self.optimiser.zero_grad(set_to_none=True)
 
     def _replay(self, draw: Draw, following: Draw | None) -> None:
@@ -122,7 +122,7 @@ class Step:
 
     def _capture(self, draw: Draw) -> None:
         try:
-            self._graph = StepGraph(self._prepare, self._update, draw, self._stream)
+            self._graph = StepGraph(self.prepare, self._train_on, draw, self._stream)
         except RuntimeError as error:
             cause = error.__context__ or error  # and not that the capture could not be ended then
             if ran_out_of_memory(cause):
@@ -142,11 +142,19 @@ class Step:
         return taken
 
     def _train(self, draw: Draw) -> None:
-        self._update(self._prepare(draw))
+        self._train_on(self.prepare(draw))
 
-    def _update(self, batch: Batch) -> None:
-        losses = self._losses(batch)
+    def _train_on(self, batch: Batch) -> None:
+        losses = self.forward(batch)
+        self.backward(losses)
+        self.update(losses)
+
+    def backward(self, losses: Losses) -> None:
+        """The gradients of the losses together."""
         self.scaler.scale(total(losses)).backward()  # type: ignore[no-untyped-call]
+
+    def update(self, losses: Losses) -> None:
+        """Follow the gradients and forget them; the losses they are of count in the sums."""
         self.scaler.step(self.optimiser)
         self.scaler.update()
         self.optimiser.zero_grad(set_to_none=True)
