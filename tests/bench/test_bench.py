@@ -87,6 +87,28 @@ def test_every_method_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "openmix" in capsys.readouterr().out
 
 
+def test_the_losses_of_every_method_are_compared_where_modes_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    monkeypatch.setattr(bench_parts, "method_names", lambda: ("rs",))
+    path = tmp_path / "bench.json"
+    bench("device=cpu", data="digits", parts="methods", modes="eager,compiled", out=path)
+    row = json.loads(path.read_text())["methods"]["rs"]
+    assert row["mode"] == "compiled"
+    assert row["reference"] == {"mode": "eager", "first_losses": row["first_losses"]}
+    assert row["largest_loss_difference"] == 0
+    assert "losses differ by" in capsys.readouterr().out
+
+
+def test_the_tolerance_is_told_where_modes_are_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    bench("iic", SETTINGS, data="digits", parts="step", modes="eager,compiled")
+    assert "first losses differ by 0 at most; IIC's may by 0.001" in capsys.readouterr().out
+
+
 def test_what_was_measured_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> Iterator[None]:
         raise KeyboardInterrupt

@@ -7,7 +7,7 @@ from torch import nn
 from newfound.bench.clock import Laps, elapsed, milliseconds
 from newfound.bench.flops import count_flops, matrix_product_tflops, tflops
 from newfound.bench.memory import peak_bytes
-from newfound.bench.step import StepSpeed, largest_difference
+from newfound.bench.step import largest_difference
 
 CPU = torch.device("cpu")
 MIB = 2**20
@@ -77,11 +77,5 @@ def test_laps_name_their_parts() -> None:
 
 
 def test_the_largest_difference_is_relative_to_the_first_mode() -> None:
-    def way(*losses: float) -> StepSpeed:
-        return StepSpeed(
-            *(1.0,) * 5, mode="eager", split_ms=None, compile_seconds=0.0, first_losses=list(losses)
-        )
-
-    assert largest_difference({"eager": way(2.0, 4.0)}) == 0
-    modes: dict[str, StepSpeed] = {"eager": way(2.0, 4.0), "compiled": way(2.1, 4.0), "graph": way(2.0, 3.6)}
-    assert largest_difference(modes) == pytest.approx(0.1)
+    assert largest_difference([[2.0, 4.0]]) == 0
+    assert largest_difference([[2.0, 4.0], [2.1, 4.0], [2.0, 3.6]]) == pytest.approx(0.1)

@@ -13,7 +13,15 @@ from newfound.bench.machine import Machine, measured_machine
 from newfound.bench.noise import noise_split
 from newfound.bench.scale import FULL
 from newfound.bench.setup import Setup
-from newfound.bench.step import StepSpeed, largest_difference, release, step_flops, step_speed
+from newfound.bench.step import (
+    TOLERANCE,
+    StepSpeed,
+    largest_difference,
+    reference_losses,
+    release,
+    step_flops,
+    step_speed,
+)
 from newfound.bench.terms import term_comparison
 from newfound.core.config import Recipe
 from newfound.core.records import Say
@@ -75,17 +83,20 @@ def _step(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
         say(f"step: {mode}" + ("" if mode == "eager" else ", which compiles for one to two minutes"))
         way = step_speed(recipe, split, machine, mode, flops)
         modes[mode if way.mode == mode else f"{mode}, ran {way.mode}"] = way
+        difference = largest_difference([each.first_losses for each in modes.values()])
         yield {
             "batch_size": recipe.train["discover"].batch_size,
             "flops": flops,
-            "largest_loss_difference": largest_difference(modes),
+            "largest_loss_difference": difference,
             "modes": {mode: asdict(way) for mode, way in modes.items()},
         }
+    if len(modes) > 1:
+        say(f"step: the modes' first losses differ by {difference:.1g} at most; IIC's may by {TOLERANCE:g}")
 
 
 def _methods(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
-    """The step of every method that has one, in the last of the modes."""
-    found, mode = {}, setup.modes[-1]
+    """The step of every method that has one, in the last of the modes and compared with the first."""
+    found, reference, mode = {}, setup.modes[0], setup.modes[-1]
     small = {**setup.scale.step, "device": setup.recipe.run.device, "precision": setup.recipe.run.precision}
     for name in method_names():
         recipe = recipe_for(name, setup.benchmark, small)
@@ -96,7 +107,16 @@ def _methods(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any
         split = _split(setup, recipe)
         way = step_speed(recipe, split, machine, mode, step_flops(recipe, split, machine))
         found[name] = {"batch_size": train.batch_size, **asdict(way)}
+        if reference != mode:
+            losses = reference_losses(recipe, split, machine, reference)
+            found[name] |= _comparison(reference, losses, way)
         yield found
+
+
+def _comparison(mode: str, losses: list[float], way: StepSpeed) -> dict[str, Any]:
+    """How far the losses of a measured way are from those of another mode."""
+    difference = largest_difference([losses, way.first_losses])
+    return {"reference": {"mode": mode, "first_losses": losses}, "largest_loss_difference": difference}
 
 
 def _baseline(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:

@@ -107,11 +107,13 @@ def _methods(record: Record) -> Table:
     table = _table(
         f"every method that trains in discovery, on {record['benchmark']}: "
         f"ms of a training step on {record['hardware']}",
-        *("method", "mode", "batch", "ms", "images/s", "TFLOP/s", "GiB"),
+        *("method", "mode", "batch", "ms", "images/s", "TFLOP/s", "GiB", "losses differ by"),
     )
     for name, each in record["methods"].items():
         numbers = _number(each["ms"]), f"{each['images_per_second']:,.0f}", _number(each["tflops"])
-        table.add_row(name, each["mode"], str(each["batch_size"]), *numbers, f"{each['peak_memory_gib']:.2f}")
+        gib = f"{each['peak_memory_gib']:.2f}"
+        difference = _number(each["largest_loss_difference"]) if "reference" in each else ""
+        table.add_row(name, each["mode"], str(each["batch_size"]), *numbers, gib, difference)
     return table
 
 
