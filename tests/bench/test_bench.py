@@ -13,9 +13,9 @@ from newfound.bench.scale import Scale
 from newfound.bench.setup import PARTS
 from newfound.cli.bench import bench
 from newfound.core.errors import UsageError
-from newfound.core.registry import method_names
+from newfound.core.registry import method_names, recipe_for
 
-TINY = Scale(0.0, 1, 60, (3, 5), (4, 6), 3, 16, (80, 4, (4, 5)), {"encoder": "small"})
+TINY = Scale(0.0, 1, 60, (3, 5), (4, 6), 3, 16, (80, 4, (4, 5)), {"encoder": "small", "batch_size": 8})
 SETTINGS = ["batch_size=8", "hidden=16", "projection=8", "heads=2", "device=cpu"]
 MAY_BE_ZERO = {"compile_seconds", "largest_loss_difference"}
 SPEED = {"ms", "images_per_second", "tflops", "share_of_matrix_product", "peak_memory_gib", "split_ms"}
@@ -80,8 +80,12 @@ def test_one_part_of_another_method(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_method_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "bench.json"
-    bench("batch_size=8", ["device=cpu"], data="digits", parts="methods", modes="eager", out=path)
+    bench("device=cpu", ["seed=1"], data="digits", parts="methods", modes="eager", out=path)
     measured = json.loads(path.read_text())["methods"]
+    for name, row in measured.items():
+        small = {"encoder": "small", "batch_size": 8, "device": "cpu", "seed": 1}
+        assert row.pop("config") == recipe_for(name, "digits", small).flat()
+        assert row["batch_size"] == 8
     assert set(measured) == set(method_names()) - {"kmeans"}
     assert all(each["mode"] == "eager" and _positive(each) for each in measured.values())
     assert "openmix" in capsys.readouterr().out
@@ -148,6 +152,10 @@ def test_the_mode_that_ran_is_told(
         ({"parts": "terms", "data": "digits"}, ("part terms", "images of kind digits")),
         ({"parts": "baseline", "settings": ["intra=mse"]}, ("got intra=mse",)),
         ({"parts": "baseline", "settings": ["augmentation=v1", "small_crops=0"]}, ("got small_crops=0",)),
+        (
+            {"parts": "step,methods", "settings": ["batch_size=8", "pretrain.lr=1"]},
+            ("part methods must be of the run", "got batch_size, pretrain.lr;"),
+        ),
         ({"method": "kmeans"}, ("must train", "kmeans", "try iic")),
         ({"method": "icc"}, ("unknown method 'icc'", "did you mean 'iic'")),
         ({"data": "cifar11"}, ("unknown benchmark 'cifar11'",)),

@@ -97,16 +97,16 @@ def _step(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
 def _methods(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
     """The step of every method that has one, in the last of the modes and compared with the first."""
     found, reference, mode = {}, setup.modes[0], setup.modes[-1]
-    small = {**setup.scale.step, "device": setup.recipe.run.device, "precision": setup.recipe.run.precision}
+    shared = {**setup.scale.step, **asdict(setup.step_recipe.run)}
     for name in method_names():
-        recipe = recipe_for(name, setup.benchmark, small)
+        recipe = recipe_for(name, setup.benchmark, shared)
         train = recipe.train["discover"]
         if train.epochs == 0:
             continue
         say(f"methods: {name}, {mode}")
         split = _split(setup, recipe)
         way = step_speed(recipe, split, machine, mode, step_flops(recipe, split, machine))
-        found[name] = {"batch_size": train.batch_size, **asdict(way)}
+        found[name] = {"config": recipe.flat(), "batch_size": train.batch_size, **asdict(way)}
         if reference != mode:
             losses = reference_losses(recipe, split, machine, reference)
             found[name] |= _comparison(reference, losses, way)

@@ -1,7 +1,7 @@
 """What a call of `newfound bench` asks for, checked before anything is measured."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import cast, get_args
 
 import torch
@@ -9,7 +9,7 @@ import torch
 from newfound.bench.baseline.measure import check_baseline, unlike_baseline
 from newfound.bench.noise import benchmark_shape
 from newfound.bench.scale import Scale, scale_for
-from newfound.core.config import Overrides, Recipe, override
+from newfound.core.config import Overrides, Recipe, RunConfig, override
 from newfound.core.errors import UsageError, unknown
 from newfound.core.records import Task
 from newfound.core.registry import recipe_for
@@ -53,6 +53,8 @@ def checked_setup(
     scale, (task, look) = scale_for(device), benchmark_shape(benchmark)
     small = {key: value for key, value in scale.step.items() if key not in settings}
     _check_trains(recipe)
+    if "methods" in parts:
+        _check_shared(settings)
     return Setup(
         recipe,
         override(recipe, small),
@@ -96,4 +98,13 @@ def _check_trains(recipe: Recipe) -> None:
         raise UsageError(
             f"a method to measure must train in discovery; got {recipe.method} without an epoch there; try "
             "iic with its own epochs"
+        )
+
+
+def _check_shared(settings: Overrides) -> None:
+    shared = {field.name for field in fields(RunConfig)}
+    if own := [key for key in settings if key not in shared]:
+        raise UsageError(
+            "settings for part methods must be of the run, such as device or precision, for every method is "
+            f"measured with its own; got {', '.join(own)}; leave that out"
         )
