@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from newfound.bench import record as bench_parts
+from newfound.bench.machine import Machine
 from newfound.bench.scale import Scale
 from newfound.bench.setup import PARTS
 from newfound.cli.bench import bench
@@ -49,6 +50,7 @@ def test_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         record["config"]["batch_size"] == record["step"]["batch_size"] == record["terms"]["batch_size"] == 8
     )
+    assert record["matrix_product"]["precision"] == record["precision"] == "float32"
     eager = record["step"]["modes"]["eager"]
     assert set(eager) == {*SPEED, "mode", "compile_seconds", "first_losses"}
     assert set(record["baseline"]) == {*SPEED, "network_ms", "precision", "workers", "times_as_long"}
@@ -71,11 +73,26 @@ def test_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_one_part_of_another_method(capsys: pytest.CaptureFixture[str]) -> None:
-    bench("uno-v2", SETTINGS, parts="step", modes="eager")
+    bench("uno-v2", [*SETTINGS, "precision=bf16"], parts="step", modes="eager")
     out = capsys.readouterr().out
     assert "uno-v2, cifar10, batch 8" in out
+    assert "a matrix product in bfloat16" in " ".join(out.split())
     assert "straightforward" not in out
     assert "written" not in out
+
+
+def test_the_straightforward_step_is_beside_a_product_of_its_own_precision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    multiplied = []
+
+    def measured(device: torch.device, precision: torch.dtype, scale: Scale) -> Machine:
+        multiplied.append(precision)
+        return Machine(device, precision, scale, 1.0)
+
+    monkeypatch.setattr(bench_parts, "measured_machine", measured)
+    bench("iic", [*SETTINGS, "precision=bf16"], parts="baseline")
+    assert multiplied == [torch.bfloat16, torch.float32]
 
 
 def test_every_method_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,16 @@
 """Arithmetic and memory, counted where they are known; never a time."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from newfound.bench.clock import Laps, elapsed, milliseconds
 from newfound.bench.flops import count_flops, matrix_product_tflops, tflops
+from newfound.bench.machine import measured_machine
 from newfound.bench.memory import peak_bytes
+from newfound.bench.scale import SMALL
 from newfound.bench.step import largest_difference
 
 CPU = torch.device("cpu")
@@ -34,7 +38,23 @@ def test_flops_of_a_convolution() -> None:
 def test_rates() -> None:
     assert tflops(2 * 10**12, 1000.0) == 2
     assert tflops(10**9, 1.0) == 1
-    assert matrix_product_tflops(CPU, 16, 0.0) > 0
+    assert matrix_product_tflops(CPU, torch.float32, 16, 0.0) > 0
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_the_matrix_product_has_the_precision_of_the_step(
+    precision: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    multiplied = []
+
+    def timed(product: Callable[[], Tensor], *_: object) -> float:
+        multiplied.append(product().dtype)
+        return 1.0
+
+    monkeypatch.setattr("newfound.bench.flops.milliseconds", timed)
+    machine = measured_machine(CPU, precision, SMALL)
+    assert multiplied == [precision]
+    assert machine.precision_name in str(precision)
 
 
 def test_peak_memory_of_a_chain() -> None:

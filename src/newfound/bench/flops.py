@@ -15,9 +15,8 @@ def count_flops(function: Callable[[], object]) -> int:
     return int(counter.get_total_flops())
 
 
-def matrix_product_tflops(device: torch.device, side: int, seconds: float) -> float:
-    """The rate of one large square product: in bf16 on a GPU, in float32 on a CPU."""
-    precision = torch.bfloat16 if device.type == "cuda" else torch.float32
+def matrix_product_tflops(device: torch.device, precision: torch.dtype, side: int, seconds: float) -> float:
+    """The rate of one large square product."""
     left, right = (torch.rand(side, side, device=device).to(precision) for _ in range(2))
     return tflops(2 * side**3, milliseconds(lambda: left @ right, device, seconds))
 

@@ -10,7 +10,7 @@ from newfound.bench.scale import Scale
 
 @dataclass(frozen=True)
 class Machine:
-    """A device, the precision of our steps on it, and the rate of a large matrix product in the same run."""
+    """A device, the precision of a step on it, and the rate of a large matrix product in that precision."""
 
     device: torch.device
     precision: torch.dtype
@@ -19,4 +19,5 @@ class Machine:
 
 
 def measured_machine(device: torch.device, precision: torch.dtype, scale: Scale) -> Machine:
-    return Machine(device, precision, scale, matrix_product_tflops(device, scale.matrix_side, scale.seconds))
+    rate = matrix_product_tflops(device, precision, scale.matrix_side, scale.seconds)
+    return Machine(device, precision, scale, rate)

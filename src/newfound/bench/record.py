@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from newfound.bench.baseline.measure import baseline_speed
+from newfound.bench.baseline.training import usual_precision
 from newfound.bench.evaluation import evaluation
 from newfound.bench.inter import inter_comparison
 from newfound.bench.kmeans import kmeans_comparison
@@ -60,8 +61,12 @@ def _record(setup: Setup, machine: Machine, parts: dict[str, Any], seconds: floa
         "config": setup.step_recipe.flat(),
         **provenance(setup.device),
         "device": setup.device.type,
-        "precision": precision_name(setup.precision),
-        "matrix_product": {"side": machine.scale.matrix_side, "tflops": machine.product_tflops},
+        "precision": precision_name(machine.precision),
+        "matrix_product": {
+            "side": machine.scale.matrix_side,
+            "precision": precision_name(machine.precision),
+            "tflops": machine.product_tflops,
+        },
         **parts,
         "seconds": seconds,
     }
@@ -121,8 +126,9 @@ def _comparison(mode: str, losses: list[float], way: StepSpeed) -> dict[str, Any
 
 def _baseline(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
     say("baseline: the straightforward step")
+    own = measured_machine(machine.device, usual_precision(machine.device), machine.scale)
     release(machine.device)
-    yield asdict(baseline_speed(setup.step_recipe, _split(setup, setup.step_recipe), machine))
+    yield asdict(baseline_speed(setup.step_recipe, _split(setup, setup.step_recipe), own))
 
 
 def _terms(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from newfound.bench.speed import Speed, speed
 from newfound.core.config import Recipe
 from newfound.core.errors import UsageError
 from newfound.data.images import Look, Split
+from newfound.engine.device import precision_name
 from newfound.experiment.model import encoder_name
 from newfound.methods.iic import IIC
 from newfound.nn.encoders import build_encoder
@@ -66,12 +67,11 @@ def baseline_speed(recipe: Recipe, split: Split, machine: Machine) -> BaselineSp
     parts = {"augmentation": loading_ms(split, batch_size, scale.worker_rounds), **_parts(step, batch)}
     ms = steady_ms(split, batch_size, scale.worker_rounds, step, device)
     whole = speed(ms, batch_size, flops, machine)
-    precision = "float16" if step.half else "float32"
     return BaselineSpeed(
         **vars(whole),
         network_ms=network_ms,
         split_ms=parts,
-        precision=precision,
+        precision=precision_name(machine.precision),
         workers=num_workers(),
     )
 

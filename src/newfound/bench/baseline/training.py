@@ -14,12 +14,17 @@ def loss_weights(config: IIC.Config, num_known: int) -> Weights:
     return Weights(num_known, config.large_crops, config.alpha, config.beta, config.tau, config.sinkhorn_eps)
 
 
-class TrainingStep:
+def usual_precision(device: torch.device) -> torch.dtype:
     """fp16 on a GPU, as the published codes; float32 on a CPU."""
+    return torch.float16 if device.type == "cuda" else torch.float32
+
+
+class TrainingStep:
+    """In the usual precision of the device."""
 
     def __init__(self, network: Network, weights: Weights, train: TrainConfig, device: torch.device) -> None:
         self.network, self.weights, self.device = network, weights, device
-        self.half = device.type == "cuda"
+        self.half = usual_precision(device) == torch.float16
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.half)
         self.optimiser = torch.optim.SGD(
             network.parameters(), train.min_lr, train.momentum, weight_decay=train.weight_decay
