@@ -54,6 +54,7 @@ def test_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     eager = record["step"]["modes"]["eager"]
     assert set(eager) == {*SPEED, "mode", "compile_seconds", "first_losses"}
     assert set(record["baseline"]) == {*SPEED, "network_ms", "precision", "workers", "times_as_long"}
+    assert eager["peak_memory_gib"] is record["baseline"]["peak_memory_gib"] is None
     assert list(eager["split_ms"]) == list(record["baseline"]["split_ms"]) == SPLIT
     assert record["baseline"]["times_as_long"] == {"eager": record["baseline"]["ms"] / eager["ms"]}
     assert all(set(record["terms"][term]) == RATIO for term in ("augmentation", "sinkhorn", "losses"))

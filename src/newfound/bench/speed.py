@@ -15,11 +15,12 @@ class Speed:
     images_per_second: float
     tflops: float
     share_of_matrix_product: float
-    peak_memory_gib: float
-    """Of the GPU since it was last released; on a CPU, of the process so far."""
+    peak_memory_gib: float | None
+    """Of the GPU since it was last released; none on a CPU, which only tells that of the process so far."""
 
 
 def speed(ms: float, images: int, flops: int, machine: Machine) -> Speed:
     """The rates that follow from the time, the images and the arithmetic of a step."""
-    rate = tflops(flops, ms)
-    return Speed(ms, 1000 * images / ms, rate, rate / machine.product_tflops, peak_memory(machine.device))
+    rate, device = tflops(flops, ms), machine.device
+    peak = peak_memory(device) if device.type == "cuda" else None
+    return Speed(ms, 1000 * images / ms, rate, rate / machine.product_tflops, peak)

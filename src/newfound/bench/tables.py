@@ -53,7 +53,7 @@ def _steps(record: Record) -> Table:
             f"{each['images_per_second']:,.0f}",
             _number(each["tflops"]),
             f"{each['share_of_matrix_product']:.0%}",
-            f"{each['peak_memory_gib']:.2f}",
+            _gib(each),
             *(_number(parts[part]) if part in parts else "" for part in _PARTS),
         )
     return table
@@ -112,10 +112,14 @@ def _methods(record: Record) -> Table:
     )
     for name, each in record["methods"].items():
         numbers = _number(each["ms"]), f"{each['images_per_second']:,.0f}", _number(each["tflops"])
-        gib = f"{each['peak_memory_gib']:.2f}"
         difference = _number(each["largest_loss_difference"]) if "reference" in each else ""
-        table.add_row(name, each["mode"], str(each["batch_size"]), *numbers, gib, difference)
+        table.add_row(name, each["mode"], str(each["batch_size"]), *numbers, _gib(each), difference)
     return table
+
+
+def _gib(each: Record) -> str:
+    peak = each["peak_memory_gib"]
+    return "" if peak is None else f"{peak:.2f}"
 
 
 def _number(value: float) -> str:

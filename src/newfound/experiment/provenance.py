@@ -53,7 +53,8 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 
 def peak_memory(device: torch.device) -> float:
-    """GiB: of the GPU where there is one, else of this process."""
+    """GiB: of the GPU where there is one, else of this process since it began."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**30
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    unit = 1 if platform.system() == "Darwin" else 2**10  # macOS counts bytes, Linux KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
