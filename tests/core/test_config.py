@@ -127,6 +127,24 @@ def test_wrong_value_is_one_clear_error(key: str, value: Any, says: str) -> None
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("method", "key", "wrong", "right"),
+    [
+        ("ncl", "similarity", ("7", "nan", "-1.1", "1.1"), ("-1", "-0.5", "0.95", "1")),
+        ("openmix", "threshold", ("7", "nan", "-0.1", "1.1"), ("0", "0.9", "1")),
+    ],
+    ids=["a cosine", "a share"],
+)
+def test_thresholds_are_of_what_they_are_compared_with(
+    method: str, key: str, wrong: tuple[str, ...], right: tuple[str, ...]
+) -> None:
+    for value in right:
+        recipe_for(method, "", {key: value})
+    for value in wrong:
+        with pytest.raises(UsageError, match=f"{key}: input should be .*; got '{value}'"):
+            recipe_for(method, "", {key: value})
+
+
 @pytest.mark.parametrize("argument", ["alpha", "=1", ""])
 def test_a_setting_must_be_key_and_value(argument: str) -> None:
     with pytest.raises(UsageError, match=f"must be key=value; got {argument!r}; for example epochs=50"):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from newfound.core.errors import UsageError
 from newfound.core.learner import Bank
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import recipe_for
@@ -46,6 +47,14 @@ def contrast(projected: list[list[list[float]]], labels: list[int], tau: float) 
         own = positives(i, v, labels)
         loss += sum(everything - similar[place] for place in own) / len(own) / len(places)
     return loss
+
+
+def test_no_more_than_there_is_can_be_compared_or_shared() -> None:
+    joint(hashes=16, window=128, agreement=16)
+    with pytest.raises(UsageError, match="window must be at most the features of the encoder, 128; got 129"):
+        joint(window=129)
+    with pytest.raises(UsageError, match="agreement must be at most hashes, 16; got 17"):
+        joint(hashes=16, agreement=17)
 
 
 def test_the_objective_is_its_definition() -> None:

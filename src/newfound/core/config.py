@@ -22,6 +22,7 @@ PositiveFloat = Annotated[FiniteFloat, Gt(0)]
 Share = Annotated[FiniteFloat, Ge(0), Le(1)]
 ShareBelowOne = Annotated[FiniteFloat, Ge(0), Lt(1)]
 ProperShare = Annotated[FiniteFloat, Gt(0), Lt(1)]
+Cosine = Annotated[FiniteFloat, Ge(-1), Le(1)]
 
 
 def _absolute(path: str) -> str:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TrainConfig, TwoOrMore, setting
 from newfound.core.encoder import Encoder
+from newfound.core.errors import UsageError
 from newfound.core.learner import Bank, Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
@@ -86,6 +87,8 @@ class Joint(Method):
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
+        _check_most("window", config.window, encoder.dim, "the features of the encoder")
+        _check_most("agreement", config.agreement, config.hashes, "hashes")
         self.h = LinearHead(encoder.dim, task.num_known)
         self.g = LinearHead(encoder.dim, task.num_novel)
         self.projector = nn.Sequential(
@@ -136,3 +139,8 @@ class Joint(Method):
     def scores(self, images: Tensor) -> Tensor:
         z = self.encoder(images)
         return torch.cat([self.h(z), self.g(z)], -1)[None]
+
+
+def _check_most(setting: str, given: int, most: int, what: str) -> None:
+    if given > most:
+        raise UsageError(f"{setting} must be at most {what}, {most}; got {given}; lower it")

@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, Share, setting
+from newfound.core.config import Cosine, Count, NonNegative, Positive, PositiveFloat, Share, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
@@ -56,7 +56,7 @@ class NCL(Method):
 
     @dataclass(frozen=True)
     class Config:
-        similarity: float = setting(0.95, "cosine of two images above which they are a pair")
+        similarity: Cosine = setting(0.95, "cosine of two images above which they are a pair")
         consistency: NonNegative = setting(5.0, "weight of the agreement between views, fully ramped")
         rampup: Count = setting(50, "epochs until then")
         contrast: NonNegative = setting(1.0, "weight of the contrast of unlabelled images")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, setting
+from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, Share, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
@@ -56,7 +56,7 @@ class OpenMix(Method):
     @dataclass(frozen=True)
     class Config:
         beta: PositiveFloat = setting(1.0, "b of the Beta that shares come from, 1 uniform (recalled)")
-        threshold: NonNegative = setting(0.9, "how sure g must be of an anchor (recalled)")
+        threshold: Share = setting(0.9, "how sure g must be of an anchor (recalled)")
         mixing: NonNegative = setting(1.0, "weight of the mixtures (recalled)")
         top: Positive = setting(5, "largest features that two images must share to be a pair (recalled)")
         consistency: NonNegative = setting(5.0, "weight of the agreement between views, fully ramped")
