@@ -7,7 +7,7 @@ import torch
 
 from newfound.core.config import ConstraintConfig, Recipe
 from newfound.core.errors import UsageError
-from newfound.core.records import Batch, Losses, Task, total
+from newfound.core.records import Batch, Clock, Losses, Outputs, Task, total
 from newfound.core.registry import method_entry
 from newfound.data.images import Dataset
 from newfound.engine.step import Step, learner_optimiser
@@ -16,6 +16,7 @@ from newfound.experiment.model import build_method
 from newfound.experiment.plugin import extra_loss, has_joint_logits
 from newfound.experiment.run import stage_loader
 from newfound.losses.constraints import inter_class
+from newfound.methods.uno import UNO
 from tests.tiny import CPU, tiny_recipe, tiny_run
 
 ON = {"constraints.alpha": 0.05, "constraints.beta": 0.01}
@@ -94,6 +95,21 @@ def test_methods_without_joint_logits_say_so(name: str, setting: str, digits: Da
     with pytest.raises(UsageError, match=words):
         check_run(tiny_recipe(name, **{setting: ON[setting]}), digits.split)
     check_run(tiny_recipe(name), digits.split)
+
+
+def test_a_method_of_one_view_has_none_to_compare(digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = UNO.forward
+
+    def one_view(self: UNO, batch: Batch, clock: Clock) -> Outputs:
+        return {name: value[:1] for name, value in forward(self, batch, clock).items()}
+
+    monkeypatch.setattr(UNO, "forward", one_view)
+    monkeypatch.setattr(UNO, "loss", lambda self, out, *_: {"ce": out["logits"].mean((0, 2, 3))})
+    check_run(tiny_recipe("uno-v2", **{"constraints.alpha": 0.05}), digits.split)
+    with pytest.raises(
+        UsageError, match=r"constraints.beta, .* must be 0 for uno-v2.*a single one; got 0.01"
+    ):
+        check_run(tiny_recipe("uno-v2", **ON), digits.split)
 
 
 def test_without_weights_there_is_no_plug_in() -> None:

@@ -104,6 +104,11 @@ def _check_constraints(out: Outputs, own: Losses, recipe: Recipe, task: Task) ->
             f"constraints.alpha and constraints.beta must be 0 for {recipe.method}, whose outputs are no "
             f"cosines of known and novel classes together; got {c.alpha} and {c.beta}; leave them out"
         )
+    if c.beta and len(out["logits"]) < 2:
+        raise UsageError(
+            f"constraints.beta, which compares views, must be 0 for {recipe.method}, which has a single one; "
+            f"got {c.beta}; leave it out"
+        )
     for weight, term in _TERMS.items():
         if getattr(c, weight) and term in own:
             raise UsageError(
