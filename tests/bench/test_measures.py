@@ -1,6 +1,7 @@
 """Arithmetic and memory, counted where they are known; never a time."""
 
 from collections.abc import Callable
+from math import isnan, nan
 
 import pytest
 import torch
@@ -52,9 +53,8 @@ def test_the_matrix_product_has_the_precision_of_the_step(
         return 1.0
 
     monkeypatch.setattr("newfound.bench.flops.milliseconds", timed)
-    machine = measured_machine(CPU, precision, SMALL)
+    assert measured_machine(CPU, precision, SMALL).precision == precision
     assert multiplied == [precision]
-    assert machine.precision_name in str(precision)
 
 
 def test_peak_memory_of_a_chain() -> None:
@@ -99,3 +99,4 @@ def test_laps_name_their_parts() -> None:
 def test_the_largest_difference_is_relative_to_the_first_mode() -> None:
     assert largest_difference([[2.0, 4.0]]) == 0
     assert largest_difference([[2.0, 4.0], [2.1, 4.0], [2.0, 3.6]]) == pytest.approx(0.1)
+    assert isnan(largest_difference([[2.0, 4.0], [2.0, nan]]))
