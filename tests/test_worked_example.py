@@ -47,7 +47,7 @@ def test_it_can_be_pasted_as_it_is(call: list[str]) -> None:
 
 def test_its_loss_is_its_definition(balance: Any) -> None:
     torch.manual_seed(0)
-    method, clock = balance(SmallEncoder(), Task(2, 3), balance.Config(weight=0.5)), Clock(torch.zeros(()), 1)
+    method, clock = balance(SmallEncoder(), Task(2, 3), balance.Config(weight=0.5)), Clock(torch.zeros(()))
     batch = Batch((torch.rand(1, 6, 3, 8, 8),), torch.tensor([1, 0]), torch.arange(6))
     out = method(batch, clock)
     p = out["novel"][2:].softmax(-1).double().tolist()

@@ -31,7 +31,7 @@ def learner_and_batch(name: str, dataset: Dataset) -> tuple[Learner, Batch, Cloc
         stage="discover",
         device=CPU,
     )
-    return method, loader.batch(next(loader.draws(0))), Clock(torch.zeros(()), 2)
+    return method, loader.batch(next(loader.draws(0))), Clock(torch.zeros(()))
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -47,7 +47,7 @@ def stepping(
     )
     optimiser = learner_optimiser(method, train)
     set_learning_rate(optimiser, lr)
-    return method, Step(method, loader, optimiser, precision=precision, mode=mode, epochs=1)
+    return method, Step(method, loader, optimiser, precision=precision, mode=mode)
 
 
 def draws(step: Step, number: int) -> Iterator[Draw]:
@@ -55,7 +55,7 @@ def draws(step: Step, number: int) -> Iterator[Draw]:
 
 
 def losses_of(method: Method, step: Step, draw: Draw) -> Losses:
-    batch, clock = step.loader.batch(draw), Clock(torch.zeros(()), 1)
+    batch, clock = step.loader.batch(draw), Clock(torch.zeros(()))
     return method.loss(method(batch, clock), batch, clock)
 
 

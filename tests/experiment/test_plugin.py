@@ -32,7 +32,6 @@ def step_of(recipe: Recipe, data: Dataset) -> tuple[Step, Batch]:
         learner_optimiser(method, recipe.train["discover"]),
         precision=torch.float32,
         mode="eager",
-        epochs=1,
         extra=extra_loss(recipe.constraints, data.split.task),
     )
     return step, loader.batch(next(loader.draws(0)))

@@ -16,7 +16,7 @@ from tests.methods import definitions
 
 TASK, TAU, EPS = Task(3, 2), 0.1, 0.05
 V, K, N, M, C_l, C_u, OVER = 2, 2, 4, 5, 3, 2, 6
-CLOCK = Clock(torch.zeros(()), 1)
+CLOCK = Clock(torch.zeros(()))
 
 
 def comex(**settings: Any) -> ComEx:

@@ -54,7 +54,7 @@ def batch(views: int, seed: int = 1) -> Batch:
 
 
 def at(epoch: int) -> Clock:
-    return Clock(torch.tensor(float(epoch)), 100)
+    return Clock(torch.tensor(float(epoch)))
 
 
 def assigned(method: DTC, images: Tensor) -> list[list[float]]:

@@ -15,7 +15,7 @@ from newfound.stages.known import Known
 
 TASK = Task(3, 2)
 N, M, D = 4, 5, 128
-CLOCK = Clock(torch.tensor(10.0), 200)
+CLOCK = Clock(torch.tensor(10.0))
 
 
 def dualrank(**settings: Any) -> DualRank:

@@ -16,7 +16,7 @@ from tests.methods import definitions
 from tests.methods.definitions import SIZES, Cosines, Sizes, assert_same, assert_same_gradients, random_case
 
 TAU, EPS = 0.1, 0.05
-CLOCK = Clock(torch.zeros(()), 1)
+CLOCK = Clock(torch.zeros(()))
 
 
 def iic(sizes: Sizes, **settings: Any) -> IIC:

@@ -58,7 +58,7 @@ def test_no_more_than_there_is_can_be_compared_or_shared() -> None:
 
 
 def test_the_objective_is_its_definition() -> None:
-    method, images, clock = joint(hashes=16, agreement=9), batch(), Clock(torch.tensor(10.0), 200)
+    method, images, clock = joint(hashes=16, agreement=9), batch(), Clock(torch.tensor(10.0))
     out = method(images, clock)
     losses = {name: value.item() for name, value in method.loss(out, images, clock).items()}
     known, novel = (out[key].softmax(-1).double().tolist() for key in ("known", "novel"))
@@ -126,14 +126,14 @@ def test_the_agreement_of_a_pair_is_chosen_on_labelled_images() -> None:
     assert torch.equal(agreement >= method.mu, same)
     before = method.mu.item()
     torch.nn.init.normal_(method.encoder.last_block[0].weight)  # type: ignore[index]
-    method.after_epoch(images, Clock(torch.tensor(0.0), 1))
+    method.after_epoch(images, Clock(torch.tensor(0.0)))
     assert method.mu.item() != before
 
 
 def test_a_given_agreement_stays() -> None:
     method = joint(agreement=240)
     method.begin(bank())
-    method.after_epoch(bank(), Clock(torch.tensor(0.0), 1))
+    method.after_epoch(bank(), Clock(torch.tensor(0.0)))
     assert method.mu.item() == 240
 
 

@@ -19,7 +19,7 @@ from newfound.stages.similarity import Similarity
 from tests.tiny import tiny_run
 
 TASK = Task(3, 2)
-CLOCK = Clock(torch.zeros(()), 200)
+CLOCK = Clock(torch.zeros(()))
 M = 6
 
 

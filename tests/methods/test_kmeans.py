@@ -89,7 +89,7 @@ def test_loss_is_the_mean_distance_of_the_unlabelled_to_their_novel_centre(fitte
     """The last unlabelled image looks like a known class, which is not what it is compared with."""
     labels, novel = torch.tensor([0, 1]), torch.tensor([2, 3, 4, 0])
     views = coloured(torch.cat([labels, novel]))[None]
-    batch, clock = Batch((views,), labels, torch.arange(6)), Clock(torch.zeros(()), 1)
+    batch, clock = Batch((views,), labels, torch.arange(6)), Clock(torch.zeros(()))
     loss = fitted.loss(fitted(batch, clock), batch, clock)["inertia"]
     features = fitted.encoder(coloured(torch.cat([labels, novel])))[2:]
     nearest = [min(((z - mu) ** 2).sum().item() for mu in fitted.centres[2:]) for z in features]

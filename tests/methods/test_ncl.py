@@ -27,7 +27,7 @@ def batch(seed: int = 1) -> Batch:
 
 
 def at(epoch: int) -> Clock:
-    return Clock(torch.tensor(float(epoch)), 200)
+    return Clock(torch.tensor(float(epoch)))
 
 
 def cosine(a: Tensor, b: Tensor) -> float:

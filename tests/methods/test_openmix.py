@@ -27,7 +27,7 @@ def batch() -> Batch:
 
 
 def test_the_objective_is_its_definition() -> None:
-    images, clock = batch(), Clock(torch.tensor(10.0), 200)
+    images, clock = batch(), Clock(torch.tensor(10.0))
     threshold = openmix()(images, clock)["both"][0, N:, 3:].softmax(-1).amax(-1).median().item()
     method = openmix(top=2, threshold=threshold)
     out = method(images, clock)
@@ -78,7 +78,7 @@ def test_images_and_targets_are_mixed_alike_and_mostly_of_what_is_certain() -> N
 
 
 def test_pseudo_labels_carry_no_gradient_and_unsure_ones_are_no_anchors() -> None:
-    method, images, clock = openmix(threshold=1.0), batch(), Clock(torch.tensor(0.0), 200)
+    method, images, clock = openmix(threshold=1.0), batch(), Clock(torch.tensor(0.0))
     out = method(images, clock)
     assert not out["targets"].requires_grad
     assert method.loss(out, images, clock)["anchored"].item() == 0

@@ -15,7 +15,7 @@ from tests.methods import definitions
 
 TASK, TAU, EPS, T = Task(3, 2), 0.1, 0.05, 4.0
 L, K, N, M, C_l = 2, 2, 4, 5, 3
-CLOCK = Clock(torch.zeros(()), 1)
+CLOCK = Clock(torch.zeros(()))
 
 
 def rkd(**settings: Any) -> RKD:

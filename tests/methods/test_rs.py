@@ -26,7 +26,7 @@ def batch(N: int = 4, M: int = 5) -> Batch:
 
 @pytest.mark.parametrize("incremental", [False, True])
 def test_the_objective_is_its_definition(incremental: bool) -> None:
-    method, images, clock = rs(incremental=incremental, top=2), batch(), Clock(torch.tensor(10.0), 200)
+    method, images, clock = rs(incremental=incremental, top=2), batch(), Clock(torch.tensor(10.0))
     out = method(images, clock)
     losses = {name: value.item() for name, value in method.loss(out, images, clock).items()}
     known, novel = (out[key].softmax(-1).double().tolist() for key in ("known", "novel"))

@@ -66,7 +66,7 @@ def test_the_loss_is_the_divergence_from_each_images_own_target() -> None:
     learner.targets.copy_(target_distribution(torch.rand(12, 2).softmax(-1)))
     index = torch.tensor([7, 2, 11])
     images = Batch((torch.rand(1, 3, 3, 8, 8),), torch.zeros(0, dtype=torch.int64), index)
-    clock = Clock(torch.zeros(()), 1)
+    clock = Clock(torch.zeros(()))
     learner.eval()
     loss = learner.loss(learner(images, clock), images, clock)["kl"]
     z = learner.clusters.embed(learner.encoder(images.views[0][0]))

@@ -15,7 +15,7 @@ def test_the_loss_is_cross_entropy_and_a_frozen_trunk_gets_no_gradient() -> None
     learner.encoder.freeze_trunk()
     learner.eval()
     images, labels = torch.rand(4, 3, 8, 8), torch.tensor([0, 2, 1, 1])
-    batch, clock = Batch((images[None],), labels, torch.arange(4)), Clock(torch.zeros(()), 1)
+    batch, clock = Batch((images[None],), labels, torch.arange(4)), Clock(torch.zeros(()))
     loss = learner.loss(learner(batch, clock), batch, clock)["ce"]
     torch.testing.assert_close(loss, F.cross_entropy(learner.h(learner.encoder(images)), labels))
     loss.backward()  # type: ignore[no-untyped-call]

@@ -7,7 +7,7 @@ from newfound.core.registry import stage_class
 from newfound.nn.small import SmallEncoder
 from newfound.stages.pretrain import Supervised
 
-CLOCK = Clock(torch.zeros(()), 1)
+CLOCK = Clock(torch.zeros(()))
 
 
 def stage() -> Supervised:

@@ -8,7 +8,7 @@ from newfound.core.records import Batch, Clock, Task
 from newfound.nn.small import SmallEncoder
 from newfound.stages.rotnet import RotNet
 
-CLOCK = Clock(torch.zeros(()), 1)
+CLOCK = Clock(torch.zeros(()))
 
 
 def test_the_loss_is_that_of_telling_four_turns_apart() -> None:

@@ -12,7 +12,7 @@ from newfound.stages.known import Known
 from newfound.stages.similarity import Similarity, SimilarityNetwork
 
 TASK = Task(3, 2)
-CLOCK = Clock(torch.zeros(()), 1)
+CLOCK = Clock(torch.zeros(()))
 
 
 def stage() -> Similarity:

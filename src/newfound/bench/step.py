@@ -57,7 +57,7 @@ def ready_step(recipe: Recipe, split: Split, machine: Machine, mode: Mode) -> St
     method.after_step()
     method.train()
     extra = extra_loss(recipe.constraints, split.task)
-    return Step(method, loader, optimiser, precision=precision, mode=mode, epochs=train.epochs, extra=extra)
+    return Step(method, loader, optimiser, precision=precision, mode=mode, extra=extra)
 
 
 def step_flops(recipe: Recipe, split: Split, machine: Machine) -> int:

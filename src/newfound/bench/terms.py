@@ -59,7 +59,7 @@ class Case:
 
     def our_loss(self) -> Tensor:
         out = dict(zip(("logits", "over"), self.joint, strict=True))
-        return total(self.method.loss(out, self.batch, Clock(self.batch.index.new_zeros(()), 1)))
+        return total(self.method.loss(out, self.batch, Clock(self.batch.index.new_zeros(()))))
 
     def plain_loss(self) -> Tensor:
         labels = self.batch.labels

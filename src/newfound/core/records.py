@@ -68,7 +68,6 @@ class Clock:
     """When a step happens; `epoch` is a tensor so that a captured step can follow it."""
 
     epoch: Tensor
-    epochs: int
 
 
 def total(losses: Losses) -> Tensor:

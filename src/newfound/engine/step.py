@@ -46,7 +46,6 @@ class Step:
         *,
         precision: torch.dtype,
         mode: Mode,
-        epochs: int,
         extra: Extra | None = None,
         say: Callable[[str], None] = print,
     ) -> None:
@@ -55,7 +54,7 @@ class Step:
         self.device = loader.device
         self.precision = precision
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == torch.float16)
-        self.clock = Clock(torch.zeros((), device=self.device), epochs)
+        self.clock = Clock(torch.zeros((), device=self.device))
         self.sums: Losses = {}
         self.prepare: Callable[[Draw], Batch] = loader.batch
         self.forward: Callable[[Batch], Losses] = self._forward

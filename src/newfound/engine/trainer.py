@@ -68,7 +68,6 @@ class Trainer:
             self.optimiser,
             precision=precision,
             mode=mode,
-            epochs=train.epochs,
             extra=extra,
             say=say,
         )

@@ -66,7 +66,7 @@ def _tried(stage: str, learner: Learner, recipe: Recipe, split: Split) -> tuple[
     size = min(kinds * max(FEW, learner.fewest), train.batch_size)
     few = replace(train, batch_size=size, labelled_share="half", classes_per_batch=0)
     loader = stage_loader(stage, learner, replace(recipe, train={stage: few}), split, CPU)
-    batch, clock = loader.batch(next(loader.draws(0))), Clock(torch.zeros(()), train.epochs)
+    batch, clock = loader.batch(next(loader.draws(0))), Clock(torch.zeros(()))
     with _trying(stage, recipe):
         out = learner.train()(batch, clock)
         return out, learner.loss(out, batch, clock)
