@@ -77,13 +77,23 @@ def test_gcds_search_refines_its_grid(most: int, monkeypatch: pytest.MonkeyPatch
 
 def sweep(accuracies: list[float], silhouettes: list[float]) -> list[Trial]:
     values = zip(accuracies, silhouettes, strict=True)
-    return [Trial(m, accuracy, silhouette, 10 + m) for m, (accuracy, silhouette) in enumerate(values)]
+    return [Trial(m, accuracy, silhouette, m) for m, (accuracy, silhouette) in enumerate(values)]
 
 
 def test_dtc_meets_half_way_and_rounds_up() -> None:
     estimate = dtc_estimate(sweep([0.1, 0.9, 0.2, 0.3, 0.3], [0.1, 0.1, 0.3, 0.2, 0.4]))
     assert estimate.preferred == {"accuracy": 1, "silhouette": 4}
-    assert (estimate.extra, estimate.num_novel, estimate.low, estimate.high) == (3, 13, 11, 14)
+    assert (estimate.extra, estimate.num_novel, estimate.low, estimate.high) == (3, 3, 1, 4)
+
+
+def test_dtc_counts_no_more_than_were_looked_for() -> None:
+    """The pile fills the clusters of probe classes too."""
+    found = [Trial(m, accuracy, 0.1 * m, 3 + m) for m, accuracy in enumerate((0.9, 0.5, 0.5))]
+    estimate = dtc_estimate(found)
+    assert (estimate.num_novel, estimate.low, estimate.high) == (2, 2, 2)
+    fewest = dtc_estimate([replace(trial, silhouette=-trial.extra) for trial in found])
+    assert (fewest.extra, fewest.num_novel) == (0, 2)
+    assert "raise estimate.max_novel" in warnings_for(fewest, 80, 10, 2)[-1]
 
 
 def test_of_equal_values_the_largest_place_counts() -> None:

@@ -34,5 +34,6 @@ def test_a_panel_for_each_criterion(algorithm: str, tmp_path: Path) -> None:
 
 def test_in_words() -> None:
     assert verdict(found("dtc")) == "3 novel classes by dtc, 3 to 4 are plausible"
-    assert verdict(found("dtc", 3, 3)) == "3 novel classes by dtc; its criteria agree"
+    assert verdict(found("dtc", 2, 2)) == "2 novel classes by dtc; its criteria agree"
+    assert verdict(found("dtc", 3, 3)) == "3 novel classes by dtc, the most that were looked for"
     assert verdict(found("gcd", 1, 1)) == "1 novel class by gcd"

@@ -18,7 +18,7 @@ class EstimateConfig:
     algorithm: Literal["auto", "dtc", "gcd"] = setting(
         "auto", "whose: dtc hides known classes, gcd does not; auto: dtc if there are enough of them"
     )
-    max_novel: Positive = setting(99, "the most clusters beyond the known classes that are tried")
+    max_novel: Positive = setting(99, "the most novel classes that are looked for")
     probe_classes: Count = setting(
         0, "dtc: known classes that the network never sees; 0: an eighth, at least 4 or a half"
     )

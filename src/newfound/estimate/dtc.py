@@ -10,7 +10,8 @@ unlabelled images.
 Deviation: the network is in evaluation mode; an empty cluster keeps its centre; k-means++ is greedy, and the
 seeds for m are the first of those for m + 1; Lloyd stops when no sample changes its cluster; at least two
 classes validate, since a single one is always best kept together by the fewest clusters; probes are always
-the last known classes (70-79 of CIFAR100-80-10), where the published code has ten more classes for them.
+the last known classes (70-79 of CIFAR100-80-10), where the published code has ten more classes for them; of
+the clusters at m*, some of which are the probes', no more count than the largest m that was tried.
 """
 
 import math
@@ -87,5 +88,5 @@ def dtc_estimate(trials: Sequence[Trial]) -> Estimate:
         "silhouette": best_of({m: trial.silhouette or 0.0 for m, trial in at.items()}),
     }
     m = math.ceil(sum(preferred.values()) / 2)
-    says = [at[each].num_novel for each in (m, *preferred.values())]
+    says = [min(at[each].num_novel, max(at)) for each in (m, *preferred.values())]
     return Estimate(says[0], min(says), max(says), m, preferred)

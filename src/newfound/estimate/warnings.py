@@ -8,7 +8,7 @@ FEW = 10
 
 
 def warnings_for(found: Estimate, num_known: int, num_hidden: int, most: int) -> list[str]:
-    """Too little to learn from, or a best number of clusters at an end of what was tried, 0 to `most`."""
+    """Too little to learn from, or a best number at an end of what was tried, 0 to `most`."""
     warnings = []
     if num_known < FEW:
         learnt = f", of which the network learnt {num_known - num_hidden}" if num_hidden else ""
@@ -19,8 +19,9 @@ def warnings_for(found: Estimate, num_known: int, num_hidden: int, most: int) ->
             "the fewest clusters are best, as they are where features do not tell classes apart; "
             "there may be more novel classes"
         )
-    if max(found.preferred.values()) >= most:
+    if max(found.high, *found.preferred.values()) >= most:
         warnings.append(
-            f"the most clusters are among the best; there may be more novel classes: raise {PREFIX}max_novel"
+            "the most novel classes that were looked for are among the best; there may be more: "
+            f"raise {PREFIX}max_novel"
         )
     return warnings

@@ -16,6 +16,8 @@ def verdict(found: Mapping[str, Any]) -> str:
     by = f"{number} novel class{'es' * (number > 1)} by {found['settings']['estimate.algorithm']}"
     if low < high:
         return f"{by}, {low} to {high} are plausible"
+    if number >= max(point["extra"] for point in found["curve"]):
+        return f"{by}, the most that were looked for"
     return f"{by}; its criteria agree" if len(found["preferred"]) > 1 else by
 
 
