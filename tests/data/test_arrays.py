@@ -77,6 +77,10 @@ def test_arrays_of_different_sizes_are_resized() -> None:
         (np.full((3, 12, 12), 1.5), "floats from 0 to 1; got floats from 1.5 to 1.5"),
         (np.full((3, 12, 12), np.nan), "finite numbers; got 144 of 144 values that are NaN"),
         (np.zeros((3, 12, 12), np.int64), "must be uint8, or floats from 0 to 1; got int64"),
+        (
+            np.ma.masked_less(np.arange(432, dtype=np.float64).reshape(3, 12, 12) / 432, 0.5),
+            "image at row 0 must not be masked; got masked values; fill them in",
+        ),
     ],
 )
 def test_wrong_images(images: Images, text: str) -> None:
@@ -90,6 +94,10 @@ def test_wrong_images(images: Images, text: str) -> None:
         ([0, -1], r"one integer for each image.*shape \(2,\) for 3 images"),
         (["a", "b", "c"], "one integer for each image"),
         ([0, -2, -1], "classes from 0, or -1 for none; got -2"),
+        (
+            np.ma.masked_equal([0, 1, -1], 1),
+            r"labels must not be masked; got masked values; give labels\.filled\(-1\)",
+        ),
         ([0, 0, 0], "as many unlabelled images as novel classes; got 0 images for 1"),
         ([-1, -1, -1], "labelled images of known classes; got 0 images"),
     ],

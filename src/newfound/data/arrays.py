@@ -53,7 +53,14 @@ def _pictures(images: Arrays) -> list[Image.Image]:
     if not hasattr(images, "__len__") or len(images) == 0:
         raise DataError("there must be images, as an array or a list of arrays; got none; give some")
     _check_many(images)
-    return [_picture(np.asarray(image), row) for row, image in enumerate(images)]
+    return [_picture(image, row) for row, image in enumerate(images)]
+
+
+def _unmasked(values: npt.ArrayLike, what: str, remedy: str) -> Array:
+    """An array without hidden values, of which what lies below the mask would be taken."""
+    if np.ma.is_masked(values):
+        raise DataError(f"{what} must not be masked; got masked values; {remedy}")
+    return np.asarray(values)
 
 
 def _check_many(images: Arrays) -> None:
@@ -74,7 +81,8 @@ def _stacked(pictures: Sequence[Image.Image], rows: Classes, size: Size) -> Resi
     return ResidentImages(torch.from_numpy(pixels), [f"image-{row}" for row in rows])
 
 
-def _picture(values: Array, row: int) -> Image.Image:
+def _picture(image: Array, row: int) -> Image.Image:
+    values = _unmasked(image, f"the image at row {row}", "fill them in, or leave it out")
     grey_or_colour = values.ndim == 2 or (values.ndim == 3 and values.shape[2] in CHANNELS)
     if not grey_or_colour or values.size == 0:
         raise DataError(
@@ -107,7 +115,7 @@ def _bytes(values: Array, row: int) -> Pixels:
 
 def checked_classes(labels: Labels, number: int) -> Classes:
     """(n,) classes from 0 on, or -1, of `number` images."""
-    classes = np.asarray(labels)
+    classes = _unmasked(labels, "labels", "give labels.filled(-1), -1 where there is none")
     if number == 0 or classes.shape != (number,) or not np.issubdtype(classes.dtype, np.integer):
         raise DataError(
             f"labels must be one integer for each image, -1 where there is none; got {classes.dtype} of "
