@@ -1,5 +1,7 @@
 """Every usual kind of image file, written by Pillow or by hand, gives the colours a person would see."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +92,22 @@ def test_floats_without_a_range_are_refused(tmp_path: Path) -> None:
     Image.new("F", (4, 4), 0.5).save(tmp_path / "a.tif")
     with pytest.raises(DataError, match=r"a\.tif: its pixels are floats"):
         decode(tmp_path / "a.tif")
+
+
+def test_images_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 600)
+    Image.new("L", (40, 40)).save(tmp_path / "a.png")
+    with pytest.raises(DataError, match=r"a\.png: more than 1,200 pixels, .*; scale it down"):
+        decode(tmp_path / "a.png")
+
+
+def test_large_images_are_not_warned_of(tmp_path: Path) -> None:
+    """In a process of its own, for pytest has filters of its own."""
+    Image.new("L", (40, 40)).save(tmp_path / "a.png")
+    code = "from newfound.data import decode; decode.Image.MAX_IMAGE_PIXELS = 900; decode.decode('a.png')"
+    call = [sys.executable, "-c", code]
+    done = subprocess.run(call, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stderr == ""
 
 
 def test_resizing_is_antialiased(tmp_path: Path) -> None:

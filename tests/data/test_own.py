@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from newfound.core.errors import DataError, UsageError
 from newfound.data.files import BY_NAME
@@ -194,10 +195,13 @@ def test_a_class_that_cannot_be_read_at_all_is_no_class(labelled: Path, pile: Pa
     assert (dataset.split.task.num_known, dataset.split.labels.tolist()) == (1, [0, 0, 0])
 
 
-def test_nothing_readable(labelled: Path, tmp_path: Path) -> None:
+def test_nothing_readable(labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "a.png").write_text("no image")
     with pytest.raises(DataError, match=r"got 1 and could read none, first .*a\.png"):
+        load_own(labelled, tmp_path / "bad", 1, None, strict=False)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1)
+    with pytest.raises(DataError, match=r"could read none, first .*: more than 2 pixels"):
         load_own(labelled, tmp_path / "bad", 1, None, strict=False)
 
 

@@ -5,6 +5,7 @@ show it; EXIF rotation is applied; an animation gives its first frame.
 """
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -23,6 +24,9 @@ from newfound.data.reading import Reading
 Pixels = npt.NDArray[np.uint8]
 Size = tuple[int, int]
 """Height and width."""
+
+# Pillow warns from half its limit on; of images beyond it we speak ourselves.
+warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 
 
 def decode(path: str | Path, size: Size | None = None, note: Callable[[int], None] | None = None) -> Pixels:
@@ -138,6 +142,9 @@ def _reason(error: Exception) -> str:
         return "no such file"
     if isinstance(error, UnidentifiedImageError):
         return "not an image that Pillow can read"
+    if isinstance(error, Image.DecompressionBombError) and Image.MAX_IMAGE_PIXELS:
+        most = f"{2 * Image.MAX_IMAGE_PIXELS:,}"
+        return f"more than {most} pixels, the most that Pillow reads; scale it down, or cut it into parts"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error) or type(error).__name__

@@ -11,7 +11,7 @@ import torch
 from newfound.core.errors import DataError
 from newfound.core.records import Say, Task
 from newfound.data.assemble import checked_num_novel, own_dataset, own_look
-from newfound.data.decode import stored_sizes
+from newfound.data.decode import decode_each, stored_sizes
 from newfound.data.files import (
     labelled_files,
     none_readable,
@@ -142,5 +142,5 @@ def _side(paths: Sequence[str], asked: int | None) -> tuple[int, str]:
         return check_side(asked), "as asked"
     sizes = [size for size in stored_sizes(paths) if size is not None]
     if not sizes:
-        raise none_readable(paths)
+        raise none_readable(decode_each(paths, (1, 1), False, lambda row, image: None)[1])
     return choose_side(sizes)
