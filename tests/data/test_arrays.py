@@ -93,7 +93,9 @@ def test_wrong_images(images: Images, text: str) -> None:
     [
         ([0, -1], r"one integer for each image.*shape \(2,\) for 3 images"),
         (["a", "b", "c"], "one integer for each image"),
-        ([0, -2, -1], "classes from 0, or -1 for none; got -2"),
+        ([0, -2, -1], r"classes from 0 to 2\*\*62, or -1 for none; got -2"),
+        ([0, 2**63 - 1, -1], f"or -1 for none; got {2**63 - 1}; renumber the classes"),
+        (np.array([0, 1, 2**64 - 1], np.uint64), f"got {2**64 - 1}"),
         (
             np.ma.masked_equal([0, 1, -1], 1),
             r"labels must not be masked; got masked values; give labels\.filled\(-1\)",

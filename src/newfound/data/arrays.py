@@ -20,6 +20,8 @@ Labels = npt.ArrayLike
 Classes = npt.NDArray[np.int64]
 CHANNELS = (1, 3, 4)
 """Grey, colour, and colour with opacity."""
+HIGHEST = 2**62
+"""The highest class, above which new ones still have numbers."""
 
 
 def from_arrays(images: Arrays, labels: Labels, num_novel: int) -> Dataset:
@@ -121,8 +123,9 @@ def checked_classes(labels: Labels, number: int) -> Classes:
             f"labels must be one integer for each image, -1 where there is none; got {classes.dtype} of "
             f"shape {classes.shape} for {number} images; number the classes from 0"
         )
-    if classes.min() < -1:
-        raise DataError(
-            f"labels must be classes from 0, or -1 for none; got {classes.min()}; renumber the classes"
-        )
+    for got in (classes.min(), classes.max()):
+        if not -1 <= got <= HIGHEST:
+            raise DataError(
+                f"labels must be classes from 0 to 2**62, or -1 for none; got {got}; renumber the classes"
+            )
     return classes.astype(np.int64)
