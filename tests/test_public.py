@@ -1,5 +1,6 @@
 """The public page: what `import newfound` offers, and that it works from arrays to classes."""
 
+import re
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,13 @@ def test_the_accuracy_of_arrays_by_its_definition() -> None:
 def test_what_has_no_accuracy(wrong: tuple[Any, Any]) -> None:
     with pytest.raises(DataError, match=r"must be \(n,\)"):
         newfound.hungarian_accuracy(*wrong)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 0.5, None])
+def test_what_is_no_cluster(wrong: Any) -> None:
+    with pytest.raises(DataError, match=rf"whole numbers or names; got {re.escape(repr(wrong))}; leave"):
+        newfound.hungarian_accuracy([0.0, wrong], [1, 0])
+    assert newfound.hungarian_accuracy([0.0, 3.0], [1, 0]) == 1
 
 
 def test_a_run_tells_how_it_goes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

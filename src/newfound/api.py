@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from newfound.core.config import Overrides
@@ -89,7 +89,7 @@ def export(
 
 def hungarian_accuracy(predicted: ArrayLike | Tensor, true: ArrayLike | Tensor) -> float:
     """The share of samples that the best one-to-one match of clusters (n,) with classes (n,) gets right."""
-    given = [np.asarray(each.cpu() if isinstance(each, Tensor) else each) for each in (predicted, true)]
+    given = [_named(predicted), _named(true)]
     shapes = [each.shape for each in given]
     if shapes[0] != shapes[1] or len(shapes[0]) != 1 or given[0].size == 0:
         raise DataError(
@@ -98,3 +98,14 @@ def hungarian_accuracy(predicted: ArrayLike | Tensor, true: ArrayLike | Tensor) 
         )
     ids = (torch.from_numpy(np.unique(each, return_inverse=True)[1]) for each in given)
     return clustering.hungarian_accuracy(*ids)
+
+
+def _named(given: ArrayLike | Tensor) -> NDArray[Any]:
+    """What clusters or classes are called: whole numbers of whatever type, or names."""
+    values = np.asarray(given.cpu() if isinstance(given, Tensor) else given)
+    for each in values.ravel().tolist():
+        if not (isinstance(each, int | str | bytes) or (isinstance(each, float) and each.is_integer())):
+            raise DataError(
+                f"clusters and classes must be whole numbers or names; got {each!r}; leave such samples out"
+            )
+    return values
