@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from newfound import NovelClassDiscovery
+from newfound import NewfoundError, NovelClassDiscovery
 from newfound.core.errors import DataError, UsageError
 from tests.tiny import NARROW, TINY
 
@@ -222,6 +222,13 @@ def test_what_is_refused(images: Images, tmp_path: Path) -> None:
         NovelClassDiscovery.load(tmp_path)
     with pytest.raises(DataError, match="there must be images"):
         NovelClassDiscovery(2).fit([], y)
+
+
+def test_bad_input_is_a_value_error(images: Images) -> None:
+    for number, labels in ((0, images[1]), (2, images[1][:-1])):
+        with pytest.raises(ValueError, match="must be") as caught:
+            NovelClassDiscovery(number).fit(images[0], labels)
+        assert isinstance(caught.value, NewfoundError)
 
 
 def test_what_a_fitted_one_refuses(fitted: NovelClassDiscovery, images: Images) -> None:

@@ -33,6 +33,7 @@ PAGE = {
     "benchmark_names",
     "method_names",
     "hungarian_accuracy",
+    "NewfoundError",
 }
 
 

@@ -22,6 +22,7 @@ _HOMES = {
     "benchmark_names": "newfound.data.benchmarks",
     "method_names": "newfound.core.registry",
     "hungarian_accuracy": "newfound.api",
+    "NewfoundError": "newfound.core.errors",
 }
 """The public names and where they live; each is imported when it is first asked for."""
 

@@ -53,6 +53,12 @@ def test_memory_that_ran_out_is_no_mistake_of_the_settings(
         check_run(tiny_recipe("rs"), digits.split)
 
 
+def test_an_error_of_ours_is_told_as_it_is(digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail(monkeypatch, UsageError("a batch must be larger"))
+    with pytest.raises(UsageError, match=r"^a batch must be larger$"):
+        check_run(tiny_recipe("rs"), digits.split)
+
+
 @pytest.mark.parametrize("name", method_names())
 @pytest.mark.parametrize("batch_size", [2, 64])
 def test_settings_that_work_are_not_refused(name: str, batch_size: int, digits: Dataset) -> None:

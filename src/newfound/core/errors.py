@@ -10,13 +10,13 @@ class NewfoundError(Exception):
     exit_code = 1
 
 
-class UsageError(NewfoundError):
+class UsageError(NewfoundError, ValueError):
     """The call itself is wrong: a name, a key, a value, a combination."""
 
     exit_code = 2
 
 
-class DataError(NewfoundError):
+class DataError(NewfoundError, ValueError):
     """The images or labels are not what the call needs."""
 
 

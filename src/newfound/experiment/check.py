@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from newfound.core.config import Recipe
-from newfound.core.errors import UsageError, ran_out_of_memory, reason_of
+from newfound.core.errors import NewfoundError, UsageError, ran_out_of_memory, reason_of
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Clock, Losses, Outputs, Task
 from newfound.data.augment import evaluation_view
@@ -88,7 +88,7 @@ def _trying(stage: str, recipe: Recipe) -> Iterator[None]:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             yield
     except (RuntimeError, ValueError, IndexError) as error:
-        if ran_out_of_memory(error):
+        if isinstance(error, NewfoundError) or ran_out_of_memory(error):
             raise
         raise UsageError(
             f"the settings of {recipe.method} must fit each other, its network and the images; got in "
