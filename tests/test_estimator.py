@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from newfound import NewfoundError, NovelClassDiscovery
-from newfound.core.errors import DataError, UsageError
+from newfound.core.errors import DataError, RunError, UsageError
 from tests.tiny import NARROW, TINY
 
 Images = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
@@ -224,6 +224,20 @@ def test_what_is_refused(images: Images, tmp_path: Path) -> None:
         NovelClassDiscovery(2).fit([], y)
 
 
+@pytest.mark.parametrize("state", [None, np.random.RandomState(0), -1, 0.5])
+def test_random_states_that_are_no_seed(images: Images, state: Any) -> None:
+    with pytest.raises(UsageError, match="random_state must be a whole number from 0; got"):
+        NovelClassDiscovery(2, random_state=state).fit(*images[:2])
+
+
+def test_out_is_called_so(images: Images, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"/file must be writable; got: .*; choose another out$"):
+        NovelClassDiscovery(2, out=tmp_path / "file").fit(*images[:2])
+    with pytest.raises(UsageError, match="out must be a path; got 5"):
+        NovelClassDiscovery(2, out=5).fit(*images[:2])
+
+
 def test_bad_input_is_a_value_error(images: Images) -> None:
     for number, labels in ((0, images[1]), (2, images[1][:-1])):
         with pytest.raises(ValueError, match="must be") as caught:
@@ -237,6 +251,8 @@ def test_what_a_fitted_one_refuses(fitted: NovelClassDiscovery, images: Images) 
         fitted.predict([])
     with pytest.raises(DataError, match="the class of every image; got -1"):
         fitted.score(X, y)
+    with pytest.raises(DataError, match="got generator without a length"):
+        fitted.score((image for image in X), y)
     with pytest.raises(UsageError, match=r"set_params\(out=...\)"):
         clone(fitted).fit(X, y)
 

@@ -1,6 +1,7 @@
 """The public page: what `import newfound` offers, and that it works from arrays to classes."""
 
 import re
+from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from PIL import Image
 
 import newfound
-from newfound.core.errors import DataError, UsageError
+from newfound.core.errors import DataError, RunError, UsageError
 from newfound.core.registry import recipe_for
 from newfound.data.images import Dataset
 from newfound.experiment import Folder, Source
@@ -136,6 +137,32 @@ def test_something_else_than_a_data_set(tmp_path: Path) -> None:
         newfound.estimate_num_novel(images, tmp_path / "run")
 
 
+@pytest.mark.parametrize("wrong", [None, ["pile"], 5, b"pile", ""])
+def test_what_is_no_path(wrong: Any) -> None:
+    calls: dict[str, list[Callable[[], object]]] = {
+        "labelled": [lambda: newfound.load_own(wrong, "pile", 2)],
+        "unlabelled": [lambda: newfound.load_own("known", wrong, 2)],
+        "out": [
+            lambda: newfound.discover("iic", arrays(), wrong),
+            lambda: newfound.estimate_num_novel(arrays(), wrong),
+        ],
+        "run": [lambda: newfound.Review.open(wrong), lambda: newfound.export(wrong, "classes.csv")],
+        "folder": [lambda: newfound.NovelClassDiscovery.load(wrong)],
+    }
+    for name, each in calls.items():
+        for call in each:
+            with pytest.raises(
+                UsageError, match=f"^{name} must be a path; got {re.escape(repr(wrong))}; give"
+            ):
+                call()
+
+
+def test_a_file_is_no_folder_for_an_estimate(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="/file is a file; mend that, or choose another"):
+        newfound.estimate_num_novel(arrays(), tmp_path / "file", **{"pretrain.epochs": 0})
+
+
 def test_the_accuracy_of_arrays_by_its_definition() -> None:
     """Every assignment is tried; what the clusters and classes are called does not matter."""
     random = np.random.default_rng(0)
@@ -161,6 +188,8 @@ def test_what_is_no_cluster(wrong: Any) -> None:
     with pytest.raises(DataError, match=rf"whole numbers or names; got {re.escape(repr(wrong))}; leave"):
         newfound.hungarian_accuracy([0.0, wrong], [1, 0])
     assert newfound.hungarian_accuracy([0.0, 3.0], [1, 0]) == 1
+    with pytest.raises(DataError, match="must not be masked"):
+        newfound.hungarian_accuracy(np.ma.masked_equal([0, 1], 1), [1, 0])
 
 
 def test_a_run_tells_how_it_goes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

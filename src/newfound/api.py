@@ -10,8 +10,10 @@ from torch import Tensor
 
 from newfound.core.config import Overrides
 from newfound.core.errors import DataError, UsageError
+from newfound.core.paths import checked_path
 from newfound.core.records import Say
 from newfound.core.registry import recipe_for
+from newfound.data.arrays import as_array
 from newfound.data.images import Dataset
 from newfound.experiment.check import check_run
 from newfound.experiment.discovery import discovered
@@ -45,10 +47,10 @@ def discover(
             "num_novel must be given with the images; got it as a setting; make the data set with "
             "newfound.from_arrays(images, labels, num_novel)"
         )
-    source, say = Source.of(dataset), voice(verbose)
+    source, folder, say = Source.of(dataset), checked_path(out, "out"), voice(verbose)
     warn_of(dataset.warnings)
     with naming_arguments():
-        results = run_discovery(method, dataset, source, Path(out), settings, resume=resume, say=say)
+        results = run_discovery(method, dataset, source, folder, settings, resume=resume, say=say)
     warn_of(results["warnings"])
     return results
 
@@ -84,7 +86,7 @@ def export(
 
     Returns the classes whose folders have other names than they.
     """
-    return write_export(Review.open(run), Path(out), form, link)
+    return write_export(Review.open(run), checked_path(out, "out"), form, link)
 
 
 def hungarian_accuracy(predicted: ArrayLike | Tensor, true: ArrayLike | Tensor) -> float:
@@ -102,7 +104,9 @@ def hungarian_accuracy(predicted: ArrayLike | Tensor, true: ArrayLike | Tensor) 
 
 def _named(given: ArrayLike | Tensor) -> NDArray[Any]:
     """What clusters or classes are called: whole numbers of whatever type, or names."""
-    values = np.asarray(given.cpu() if isinstance(given, Tensor) else given)
+    values = as_array(
+        given.cpu() if isinstance(given, Tensor) else given, "clusters or classes", "leave such samples out"
+    )
     for each in values.ravel().tolist():
         if not (isinstance(each, int | str | bytes) or (isinstance(each, float) and each.is_integer())):
             raise DataError(

@@ -3,6 +3,7 @@
 import shutil
 import weakref
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Literal, Self
@@ -16,7 +17,8 @@ from torch import Tensor
 
 from newfound.api import run_discovery
 from newfound.core.errors import DataError, UsageError
-from newfound.data.arrays import Arrays, Labels, array_images, checked_classes, from_arrays
+from newfound.core.paths import checked_path
+from newfound.data.arrays import Arrays, Labels, array_images, checked_classes, from_arrays, number_of
 from newfound.data.images import Dataset
 from newfound.engine.files import atomic_folder, check_writable
 from newfound.estimate.config import split_settings
@@ -28,7 +30,7 @@ from newfound.experiment.pile import Floats, numpy_of
 from newfound.experiment.question import Question, noted_without_number
 from newfound.experiment.reopen import load_method
 from newfound.experiment.source import Source, looking_for
-from newfound.experiment.telling import voice, warn_of
+from newfound.experiment.telling import naming_arguments, voice, warn_of
 from newfound.metrics.protocols import task_agnostic
 
 Ints = NDArray[np.int64]
@@ -67,9 +69,10 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         data = from_arrays(X, y, 1 if self.num_novel == AUTO else self.num_novel)
         warn_of(data.warnings)
         temporary = mkdtemp() if self.out is None else None
-        out = Path(str(self.out)).absolute() if temporary is None else Path(temporary, "run")
+        out = Path(temporary, "run") if temporary else checked_path(self.out, "out").absolute()
         try:
-            results = self._run(data, out, settings)
+            with naming_arguments():
+                results = self._run(data, out, settings)
         except BaseException:
             if temporary:
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -105,7 +108,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         Classes of y that were not labelled in `fit` are the new ones.
         """
         check_is_fitted(self)
-        classes = checked_classes(y, len(X))
+        classes = checked_classes(y, number_of(X))
         if classes.min() == UNLABELLED:
             raise DataError("a score needs the class of every image; got -1 for some; leave those images out")
         known = self.classes_[: self._method.task.num_known]
@@ -117,7 +120,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
     def save(self, folder: str | Path) -> None:
         """Copy all that `load` needs, and what else the run has written, to a new folder."""
         check_is_fitted(self)
-        target = Path(folder)
+        target = checked_path(folder, "folder")
         if target.exists():
             raise UsageError(f"a model is saved to a new folder; {target} is there already; choose another")
         if not self.run_.exists():
@@ -132,7 +135,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """A fitted estimator from the folder of a run that `fit` has made; it has no `labels_`."""
-        run = Folder(Path(folder).absolute())
+        run = Folder(checked_path(folder, "folder").absolute())
         if run.source().arrays is None:
             raise UsageError(
                 f"a model must be of images that were given as arrays; {folder} is a run on other images; "
@@ -154,7 +157,15 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
                 f"settings must be a mapping of those that newfound methods {self.method} lists; got "
                 f"{wrong[0]}; give it as {named.get(wrong[0], 'a dict')}"
             )
-        return {**given, "seed": self.random_state}
+        return {**given, "seed": self._seed()}
+
+    def _seed(self) -> int:
+        state = self.random_state
+        if not isinstance(state, Integral) or state < 0:
+            raise UsageError(
+                f"random_state must be a whole number from 0; got {state!r}; give a seed, as 0 is"
+            )
+        return int(state)
 
     def _run(self, data: Dataset, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
         """Estimate where it is asked for, then discover."""

@@ -77,6 +77,9 @@ def test_arrays_of_different_sizes_are_resized() -> None:
         (np.full((3, 12, 12), 1.5), "floats from 0 to 1; got floats from 1.5 to 1.5"),
         (np.full((3, 12, 12), np.nan), "finite numbers; got 144 of 144 values that are NaN"),
         (np.zeros((3, 12, 12), np.int64), "must be uint8, or floats from 0 to 1; got int64"),
+        (np.array(3), "an array or a list of arrays; got ndarray without a length"),
+        ((image for image in _images(3, 12, 12)), "got generator without a length; make a list of them"),
+        ([[[1, 2], [3]]], "image at row 0 must be an array; got parts of several shapes"),
         (
             np.ma.masked_less(np.arange(432, dtype=np.float64).reshape(3, 12, 12) / 432, 0.5),
             "image at row 0 must not be masked; got masked values; fill them in",
@@ -93,6 +96,7 @@ def test_wrong_images(images: Images, text: str) -> None:
     [
         ([0, -1], r"one integer for each image.*shape \(2,\) for 3 images"),
         (["a", "b", "c"], "one integer for each image"),
+        ([(1,), (2,), -1], "labels must be an array; got parts of several shapes"),
         ([0, -2, -1], r"classes from 0 to 2\*\*62, or -1 for none; got -2"),
         ([0, 2**63 - 1, -1], f"or -1 for none; got {2**63 - 1}; renumber the classes"),
         (np.array([0, 1, 2**64 - 1], np.uint64), f"got {2**64 - 1}"),

@@ -52,17 +52,31 @@ def array_images(images: Arrays, size: Size) -> ResidentImages:
 
 
 def _pictures(images: Arrays) -> list[Image.Image]:
-    if not hasattr(images, "__len__") or len(images) == 0:
+    if number_of(images) == 0:
         raise DataError("there must be images, as an array or a list of arrays; got none; give some")
     _check_many(images)
     return [_picture(image, row) for row, image in enumerate(images)]
 
 
-def _unmasked(values: npt.ArrayLike, what: str, remedy: str) -> Array:
+def number_of(images: Arrays) -> int:
+    """How many images there are."""
+    try:
+        return len(images)
+    except TypeError:
+        raise DataError(
+            f"images must be an array or a list of arrays; got {type(images).__name__} without a length; "
+            "make a list of them"
+        ) from None
+
+
+def as_array(values: npt.ArrayLike, what: str, unmask: str) -> Array:
     """An array without hidden values, of which what lies below the mask would be taken."""
     if np.ma.is_masked(values):
-        raise DataError(f"{what} must not be masked; got masked values; {remedy}")
-    return np.asarray(values)
+        raise DataError(f"{what} must not be masked; got masked values; {unmask}")
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DataError(f"{what} must be an array; got parts of several shapes; give them one") from None
 
 
 def _check_many(images: Arrays) -> None:
@@ -84,7 +98,7 @@ def _stacked(pictures: Sequence[Image.Image], rows: Classes, size: Size) -> Resi
 
 
 def _picture(image: Array, row: int) -> Image.Image:
-    values = _unmasked(image, f"the image at row {row}", "fill them in, or leave it out")
+    values = as_array(image, f"the image at row {row}", "fill them in, or leave it out")
     grey_or_colour = values.ndim == 2 or (values.ndim == 3 and values.shape[2] in CHANNELS)
     if not grey_or_colour or values.size == 0:
         raise DataError(
@@ -117,7 +131,7 @@ def _bytes(values: Array, row: int) -> Pixels:
 
 def checked_classes(labels: Labels, number: int) -> Classes:
     """(n,) classes from 0 on, or -1, of `number` images."""
-    classes = _unmasked(labels, "labels", "give labels.filled(-1), -1 where there is none")
+    classes = as_array(labels, "labels", "give labels.filled(-1), -1 where there is none")
     if number == 0 or classes.shape != (number,) or not np.issubdtype(classes.dtype, np.integer):
         raise DataError(
             f"labels must be one integer for each image, -1 where there is none; got {classes.dtype} of "

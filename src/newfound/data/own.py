@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from newfound.core.errors import DataError
+from newfound.core.paths import checked_path
 from newfound.core.records import Say, Task
 from newfound.data.assemble import checked_num_novel, own_dataset, own_look
 from newfound.data.decode import decode_each, stored_sizes
@@ -43,7 +44,8 @@ def load_own(
     How reading goes is told to `say` where it takes long.
     """
     # Whole paths, so that files have the same names from wherever they are loaded again.
-    labelled, unlabelled = (Path(os.path.abspath(given)) for given in (labelled, unlabelled))
+    labelled = Path(os.path.abspath(checked_path(labelled, "labelled")))
+    unlabelled = Path(os.path.abspath(checked_path(unlabelled, "unlabelled")))
     num_novel = checked_num_novel(num_novel)
     check_subset(subset)
     known, pile, left_out = _files(labelled, unlabelled, strict)

@@ -8,10 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
+from newfound.core.paths import checked_path
 from newfound.core.records import Say
 from newfound.core.seed import generator
 from newfound.data.images import Dataset, ImageSet, Split
 from newfound.engine.claim import claimed
+from newfound.engine.files import check_writable
 from newfound.estimate.algorithms import ALGORITHMS, resolved
 from newfound.estimate.probe import hide_classes
 from newfound.estimate.trial import Features, Trial, most_extra
@@ -56,6 +58,7 @@ def estimate(
     num_hidden = algorithm.num_hidden(num_known, config)
     shown, labelled, classes = _parts(split, num_hidden)
     check_run(question.recipe, shown)
+    check_writable(record.path)
     out.mkdir(parents=True, exist_ok=True)
     _claim = claimed(out)  # until this returns
     record.note(num_known=num_known, num_hidden=num_hidden)
@@ -112,7 +115,7 @@ def estimate_num_novel(
     end, is warned of in any case.
     """
     source = replace(Source.of(dataset), num_novel=None, arrays=None)
-    question, folder = Question.of(source, method, settings), Path(out)
+    question, folder = Question.of(source, method, settings), checked_path(out, "out")
     say, cache = voice(verbose), folder.parent / "pretrained"
     if line := question.idle_line(settings):
         say(line)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newfound.core.errors import RunError, UsageError, shortened, unknown
+from newfound.core.paths import checked_path
 from newfound.engine.claim import claimed
 from newfound.experiment.assignments import Assignments
 from newfound.experiment.folder import Folder
@@ -56,7 +57,7 @@ class Review:
     @classmethod
     def open(cls, run: str | Path, data_dir: str | None = None) -> "Review":
         """Of a finished run, from its folder; a benchmark's files may be elsewhere now."""
-        folder = Folder(Path(run))
+        folder = Folder(checked_path(run, "run"))
         folder.read()
         results = folder.read_results()
         known, novel = results["classes"]["known"], results["classes"]["novel"]
