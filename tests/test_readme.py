@@ -12,6 +12,7 @@ import typer
 import newfound
 from newfound.cli.app import command
 from newfound.core import registry
+from newfound.experiment import Folder
 from tests.tiny import NARROW, STAGE, TINY
 from tools.readme import generated
 
@@ -59,3 +60,9 @@ def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monke
     assert "zebra" in newfound.Review.open("runs/arrays").names.values()
     assert Path("classes.csv").read_text().count("\n") == 16
     assert names["found"].labels_.shape == (60,)
+    for run in (Path("runs/arrays"), names["found"].run_):
+        recipe = Folder(run).recipe()
+        assert {stage: train.epochs for stage, train in recipe.train.items()} == {
+            "pretrain": 20,
+            "discover": 20,
+        }

@@ -83,6 +83,12 @@ def test_unknown_prefixes_that_mean_something_elsewhere() -> None:
         recipe_for("iic", "", {"estimate.theta": 0.1})
 
 
+@pytest.mark.parametrize("group", ["pretrain", "constraints", "estimate"])
+def test_a_group_of_settings_is_none_itself(group: str) -> None:
+    with pytest.raises(UsageError, match=rf"in Python \*\*\{{'{group}\.KEY': VALUE\}}; newfound methods iic"):
+        recipe_for("iic", "", {group: {"epochs": 3}})
+
+
 def test_a_recipe_is_no_setting() -> None:
     with pytest.raises(
         UsageError, match=r"'recipe'; .* newfound reproduce --recipe, .*newfound methods iic lists"

@@ -184,6 +184,11 @@ def _unknown_setting(key: str, recipe: Recipe) -> UsageError:
             f"unknown setting {key!r}; a named variation is for newfound reproduce --recipe, or give what it "
             f"changes; {remedy}"
         )
+    if key in ("constraints", "estimate", *recipe.pretraining):
+        return UsageError(
+            f"unknown setting {key!r}; those below it are {key}.KEY=VALUE, in Python "
+            f"**{{'{key}.KEY': VALUE}}; {remedy}"
+        )
     if prefix == "discover":
         return UsageError(f"unknown setting {key!r}; settings of discovery have no prefix: {own}; {remedy}")
     if prefix == "estimate":
