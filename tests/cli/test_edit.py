@@ -118,6 +118,17 @@ def test_assignments_that_somebody_has_changed(mine: Path) -> None:
         refused(1, call, "must be as the run wrote it")
 
 
+def test_assignments_that_are_gone_come_back(mine: Path, images: OwnImages) -> None:
+    """By what the error advises, and with the edits."""
+    works("rename", mine, "novel-1=zebra")
+    before = works("classes", mine)
+    (mine / "assignments.csv").unlink()
+    refused(1, ("classes", mine), "remove results.json, and repeat the call")
+    (mine / "results.json").unlink()
+    works("discover", "iic", *images.options, *TINY, "encoder=small", "--out", mine, "--resume")
+    assert works("classes", mine).startswith(before.partition("newfound report")[0])
+
+
 def test_undo(mine: Path) -> None:
     before = works("classes", mine)
     works("rename", mine, "novel-1=zebra")

@@ -61,9 +61,23 @@ def test_it_reads_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "got: an empty file; remove it and results.json, and repeat"),
+        (None, "got: No such file or directory; remove results.json, and repeat"),
+    ],
+)
+def test_a_file_that_is_empty_or_gone(tmp_path: Path, text: str | None, told: str) -> None:
+    path = tmp_path / "it.csv"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(RunError, match=told):
+        Assignments.read(path, NOVEL)
+
+
+@pytest.mark.parametrize(
     "text",
     [
-        "",
         "image,class\na,novel-1\n",
         "image,class,confidence,is_outlier,looks_known,nearest_known\na,zebra,1,no,no,ant\n",
         "image,class,confidence,is_outlier,looks_known,nearest_known\na,novel-1,much,no,no,ant\n",

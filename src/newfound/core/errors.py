@@ -35,7 +35,9 @@ def ran_out_of_memory(error: BaseException) -> bool:
 
 
 def in_words(error: Exception) -> str:
-    """What an error says; of a key that is missing, that it is."""
+    """What an error says; of a key that is missing, that it is, and of a file what the system says."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     return f"no {error}" if isinstance(error, KeyError) else str(error)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newfound.core.errors import RunError, in_words
-from newfound.engine.files import write_text
+from newfound.engine.files import RESUME, write_text
 from newfound.experiment.pile import Pile
 from newfound.experiment.source import Source
 from newfound.metrics.outliers import outliers
@@ -83,8 +83,8 @@ class Assignments:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 reader = csv.DictReader(file, strict=True)
                 rows = list(reader)
-            if reader.fieldnames is None:
-                raise ValueError("an empty file")
+                if reader.fieldnames is None:
+                    raise ValueError("an empty file")
             if any(None in row.values() for row in rows):
                 raise ValueError("a line that ends early")
             columns = {name: [row[name] for row in rows] for name in COLUMNS}
@@ -99,8 +99,8 @@ class Assignments:
             )
         except (OSError, ValueError, KeyError, csv.Error) as error:
             raise RunError(
-                f"{path} must be the CSV that newfound wrote; got: {in_words(error)}; remove it and "
-                "results.json, and repeat the call that made it, with --resume where the command has it"
+                f"{path} must be the CSV that newfound wrote; got: {in_words(error)}; remove "
+                f"{'it and ' * path.exists()}results.json, and repeat the call that made it, {RESUME}"
             ) from None
 
 

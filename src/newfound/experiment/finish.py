@@ -28,7 +28,7 @@ def finish(run: Run, method: Method) -> tuple[dict[str, Any], Pile]:
     scores = scores_of(method, run.viewer(method), run.split.unlabelled)
     pile = Pile.of(method, run.dataset, scores, run.best_head)
     known, novel = pile.names[: pile.num_known], pile.names[pile.num_known :]
-    if run.folder.edits.exists():
+    if run.folder.edits.exists() and run.folder.assignments.exists():
         assigned = Assignments.read(run.folder.assignments, novel)
     else:
         assigned = Assignments.of(pile)
