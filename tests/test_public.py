@@ -1,5 +1,7 @@
 """The public page: what `import newfound` offers, and that it works from arrays to classes."""
 
+import errno
+import os
 import re
 from collections.abc import Callable
 from itertools import permutations
@@ -70,6 +72,15 @@ def test_arrays_to_classes(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="given in Python"):
             reopen(Folder(tmp_path / "run"))
     with pytest.raises(UsageError, match="that one with resume=True, or choose another out"):
+        newfound.discover("iic", arrays(), tmp_path / "run", **TINY, **NARROW)
+
+
+def test_a_full_disk_is_told_with_the_argument(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match=r"then repeat the call, with resume=True$"):
         newfound.discover("iic", arrays(), tmp_path / "run", **TINY, **NARROW)
 
 

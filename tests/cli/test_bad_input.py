@@ -265,7 +265,7 @@ def test_a_full_disk_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             "must be writable",
             "No space left on device",
             "unharmed",
-            "repeat the call, with --resume",
+            "then repeat the call, with --resume\n",
         )
     assert not list(Path("run").glob(".*"))
     assert Checkpoint.load(Path("run/checkpoint.safetensors")).state["stage"] == "pretrain"

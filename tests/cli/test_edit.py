@@ -1,10 +1,13 @@
 """Naming, merging, splitting and exporting from the command line."""
 
 import csv
+import errno
 import os
 import re
 import shutil
 from pathlib import Path
+
+import pytest
 
 from tests.cli.calls import TINY, contents, refused, works
 from tests.cli.conftest import Finished, OwnImages
@@ -127,6 +130,17 @@ def test_assignments_that_are_gone_come_back(mine: Path, images: OwnImages) -> N
     (mine / "results.json").unlink()
     works("discover", "iic", *images.options, *TINY, "encoder=small", "--out", mine, "--resume")
     assert works("classes", mine).startswith(before.partition("newfound report")[0])
+
+
+def test_a_full_disk_is_told_without_options_that_are_not_there(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for call in (("rename", mine, "novel-1=zebra"), ("export", mine, "it.csv")):
+        refused(1, call, "No space left on device", "then repeat the call\n")
 
 
 def test_undo(mine: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from newfound.cli import RESUMING
 from newfound.cli.app import MODULES, command
 from newfound.cli.progress import EpochProgress, advice_for
 from newfound.core.registry import method_entry, method_names, recipe_for
@@ -56,6 +57,7 @@ SURFACE = {
 def test_the_surface() -> None:
     found = {name: {opt for each in command(name).params for opt in each.opts} for name in MODULES}
     assert found == SURFACE
+    assert {name for name, options in found.items() if "--resume" in options} == {*RESUMING}
 
 
 @pytest.mark.parametrize("call", [("--help",), ("-h",), ()], ids=["--help", "-h", "nothing"])
@@ -227,7 +229,7 @@ main()
     assert done.returncode == 130, done.stderr
     assert done.stderr.startswith("error: stopped by Ctrl-C")
     assert done.stderr.count("\n") == 1
-    assert ("goes on from there: repeat the call" in done.stderr) == (verb == "compare")
+    assert done.stderr.endswith("goes on from there: repeat the call\n") == (verb == "compare")
     assert done.stdout == ""
 
 

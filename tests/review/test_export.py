@@ -1,7 +1,9 @@
 """Exports: every format, and that nothing is lost, doubled or overwritten."""
 
 import csv
+import errno
 import json
+import os
 import re
 import sys
 from dataclasses import replace
@@ -176,6 +178,16 @@ def test_a_failure_half_way_leaves_nothing(
     with pytest.raises(RunError, match="No space left on device"):
         write_export(mine, tmp_path / "out", "folders")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_hard_links_onto_another_disk(mine: Review, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def elsewhere(file: Path, place: Path) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(os, "link", elsewhere)
+    with pytest.raises(UsageError, match="cross-device link; choose --link copy or --link symlink"):
+        write_export(mine, tmp_path / "out", "folders", "hardlink")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

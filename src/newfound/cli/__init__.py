@@ -9,11 +9,10 @@ if TYPE_CHECKING:
     import typer
 
 
-TRAINING = ("discover", "pretrain", "estimate", "compare", "calibrate", "reproduce", "trust")
-GO_ON = (
-    "; a run that reached a checkpoint goes on from there: repeat the call, with --resume where the command "
-    "has it"
-)
+RESUMING = ("discover", "pretrain", "estimate")
+"""The verbs that have --resume."""
+TRAINING = (*RESUMING, "compare", "calibrate", "reproduce", "trust")
+GO_ON = "; a run that reached a checkpoint goes on from there: repeat the call"
 
 
 def main() -> None:
@@ -27,7 +26,7 @@ def main() -> None:
         end_imports()
     if code == INTERRUPTED:
         trains = any(verb in TRAINING for verb in sys.argv[1:2])
-        _fail("stopped by Ctrl-C" + GO_ON * trains, code)
+        _fail("stopped by Ctrl-C" + (GO_ON + _resuming(sys.argv[1:])) * trains, code)
     sys.exit(code)
 
 
@@ -36,7 +35,7 @@ def _call(arguments: list[str]) -> int | None:
     import typer
 
     from newfound.cli.app import app
-    from newfound.core.errors import NewfoundError, ran_out_of_memory
+    from newfound.core.errors import NewfoundError, WriteError, ran_out_of_memory
 
     # The base of typer's own usage errors, which some versions take from click and others bring along.
     bad_call = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
@@ -49,6 +48,8 @@ def _call(arguments: list[str]) -> int | None:
         return code
     except typer.Abort:  # what some versions make of Ctrl-C
         return INTERRUPTED
+    except WriteError as error:
+        return _fail(f"{error}{_resuming(arguments)}", error.exit_code)
     except NewfoundError as error:
         return _fail(str(error), error.exit_code)
     except bad_call as error:
@@ -68,6 +69,11 @@ def _call(arguments: list[str]) -> int | None:
             "--size where the command takes them",
             1,
         )
+
+
+def _resuming(arguments: list[str]) -> str:
+    """How a call goes on with a run when it is repeated, where it does not do so by itself."""
+    return ", with --resume" * any(verb in RESUMING for verb in arguments[:1])
 
 
 def _sentence(error: "typer.BadParameter") -> str:

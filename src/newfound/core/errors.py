@@ -28,6 +28,10 @@ class RunError(NewfoundError):
     """A run cannot go on: the loss is not finite, the disk or the memory is full."""
 
 
+class WriteError(RunError):
+    """A file cannot be written; the message ends in "repeat the call", since that goes on with a run."""
+
+
 def ran_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out, on the host or on a GPU; torch says so in words only."""
     words = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")

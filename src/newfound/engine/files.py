@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from newfound.core.errors import RunError, in_words
+from newfound.core.errors import RunError, WriteError, in_words
 
 RESUME = "with --resume where the command has it"
-"""How a call is repeated that had begun to write."""
+"""How a call is repeated that began a run."""
 
 
 @contextmanager
@@ -20,9 +20,9 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RunError(
+        raise WriteError(
             f"{path} must be writable; got: {error.strerror or error}; what was there before is unharmed; "
-            f"free some space or mend the permissions, then repeat the call, {RESUME}"
+            "free some space or mend the permissions, then repeat the call"
         ) from None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
-from newfound.core.errors import NewfoundError
+from newfound.core.errors import NewfoundError, WriteError
 from newfound.core.records import OFTEN, Say
 from newfound.engine.trainer import EpochRecord
 from newfound.estimate.trial import Trial
@@ -29,7 +29,8 @@ def naming_arguments() -> Iterator[None]:
     try:
         yield
     except NewfoundError as error:
-        error.args = (str(error).replace("--resume", "resume=True").replace("--out", "out"),)
+        said = str(error) + ", with --resume" * isinstance(error, WriteError)
+        error.args = (said.replace("--resume", "resume=True").replace("--out", "out"),)
         raise
 
 

@@ -9,14 +9,26 @@ from typing import Literal
 
 from PIL import Image
 
-from newfound.core.errors import DataError
+from newfound.core.errors import DataError, UsageError
 from newfound.engine.files import atomic_folder
 from newfound.review.review import Review
 
 How = Literal["copy", "hardlink", "symlink"]
+
+
+def _hard_link(file: Path, place: Path) -> None:
+    try:
+        os.link(file, place)
+    except OSError as error:
+        raise UsageError(
+            "with --link hardlink an export must be on the disk of the images, which must have such links; "
+            f"got: {error.strerror}; choose --link copy or --link symlink"
+        ) from None
+
+
 PLACE: dict[How, Callable[[Path, Path], object]] = {
     "copy": shutil.copy2,
-    "hardlink": os.link,
+    "hardlink": _hard_link,
     "symlink": lambda file, place: place.symlink_to(file),
 }
 MOST_BYTES = 240
