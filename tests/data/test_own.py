@@ -59,9 +59,9 @@ def test_places_may_be_named_by_text(labelled: Path, pile: Path) -> None:
 
 
 def test_a_flat_pile_with_hidden_and_other_files(labelled: Path, tmp_path: Path, paint: Paint) -> None:
-    for name in ("1.png", "2.JPG", ".hidden.png", ".cache/3.png"):
+    for name in ("1.png", "2.JPG", ".hidden.png", "sub/._1.jpg", ".cache/3.png"):
         paint(tmp_path / "flat" / name)
-    for name in ("1.heic", "2.HEIC", "README"):
+    for name in ("1.heic", "2.HEIC", "README", ".DS_Store"):
         (tmp_path / "flat" / name).write_text("not an image")
     (tmp_path / "flat" / os.fsdecode(b"\xff\xe9.png")).write_bytes((tmp_path / "flat" / "1.png").read_bytes())
     dataset = load_own(labelled, tmp_path / "flat", 1, None, strict=True)
@@ -70,6 +70,7 @@ def test_a_flat_pile_with_hidden_and_other_files(labelled: Path, tmp_path: Path,
         "2 files ending in .heic",
         "1 file without a suffix",
         "1 file whose name is not UTF-8; rename it",
+        "2 files whose name begins with a dot",
     }
 
 

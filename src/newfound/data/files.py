@@ -50,13 +50,13 @@ def is_resident(count: int, size: Size) -> bool:
 
 def image_files(folder: Path) -> list[str]:
     """Every image below `folder`, sorted; hidden files and folders and other kinds of file are ignored."""
-    return sorted(path for path in _files(folder) if is_image(path) and _is_utf8(path))
+    return sorted(filter(_is_usable, _files(folder)))
 
 
 def other_kinds(source: Path) -> tuple[str, ...]:
     """What a folder holds besides images that can be used, a line for each of the commonest kinds."""
     files = list(_files(source)) if source.is_dir() else []
-    kinds = Counter(_kind(path) for path in files if not (is_image(path) and _is_utf8(path)))
+    kinds = Counter(_kind(path) for path in files if not _is_usable(path))
     common = kinds.most_common(MOST_KINDS)
     lines = [f"{source}: {number:,} file{'s' * (number > 1)} {kind}" for kind, number in common]
     rest = kinds.total() - sum(number for _, number in common)
@@ -65,8 +65,18 @@ def other_kinds(source: Path) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def _is_usable(path: str) -> bool:
+    return is_image(path) and _is_utf8(path) and not _is_hidden(path)
+
+
+def _is_hidden(path: str) -> bool:
+    return os.path.basename(path).startswith(".")
+
+
 def _kind(path: str) -> str:
     """Why a file is not used, in words."""
+    if _is_hidden(path):
+        return "whose name begins with a dot, so hidden; rename it to use it"
     if not _is_utf8(path):
         return "whose name is not UTF-8; rename it"
     suffix = os.path.splitext(path)[1].lower()
@@ -76,7 +86,7 @@ def _kind(path: str) -> str:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """The files below `folder`, links followed, hidden ones and those in hidden folders left out."""
+    """The files below `folder`, links followed, hidden folders and hidden files but images left out."""
     seen: set[str] = set()
 
     def refuse(error: OSError) -> None:
@@ -89,7 +99,8 @@ def _files(folder: Path) -> Iterator[str]:
             for name in folders
             if not name.startswith(".") and os.path.realpath(os.path.join(where, name)) not in seen
         ]
-        yield from (os.path.join(where, name) for name in files if not name.startswith("."))
+        paths = (os.path.join(where, name) for name in files)
+        yield from (path for path in paths if is_image(path) or not _is_hidden(path))
 
 
 def _unreadable(error: OSError) -> DataError:
