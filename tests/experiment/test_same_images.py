@@ -28,13 +28,15 @@ def files(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def refusal(files: list[Path], digits: Dataset) -> str:
-    pixels = digits.split.unlabelled.fetch(digits.split.labels[:3])
+def refusal(files: list[Path], digits: Dataset, **saved: object) -> str:
+    pixels = digits.split.unlabelled.fetch(digits.split.labels[: len(files)])
     pile = ResidentImages(pixels, [str(path) for path in files])
     task = replace(digits.split.task, num_novel=1)
     changed = replace(digits, split=replace(digits.split, unlabelled=pile, task=task))
     with pytest.raises(UsageError, match="those that the run began with") as caught:
-        check_images(Checkpoint({}, {}, {"images": "others"}), Folder(files[0].parent / "run"), changed)
+        check_images(
+            Checkpoint({}, {}, {"images": "others", **saved}), Folder(files[0].parent / "run"), changed
+        )
     return str(caught.value)
 
 
@@ -44,11 +46,32 @@ def test_a_file_that_was_written_since(files: list[Path], digits: Dataset) -> No
     assert f"; written since: {files[1]}; bring them back" in refusal(files, digits)
 
 
-def test_nothing_is_named_where_no_file_or_every_file_is_new(files: list[Path], digits: Dataset) -> None:
-    assert "written since" not in refusal(files, digits)
-    for path in files:
+@pytest.mark.parametrize("later", [0, 2, 3])
+def test_nothing_is_named_where_no_file_or_most_are_new(
+    files: list[Path], digits: Dataset, later: int
+) -> None:
+    """As most are that were copied to another place."""
+    for path in files[:later]:
         os.utime(path, 2 * (BEGAN + 30,))
     assert "written since" not in refusal(files, digits)
+
+
+def test_copies_of_one_set_do_not_count_beside_the_other(files: list[Path], digits: Dataset) -> None:
+    """Labelled images stay, and the pile was copied."""
+    for path in files[1:]:
+        os.utime(path, 2 * (BEGAN + 30,))
+    pixels = digits.split.labelled.fetch(digits.split.labels[:3])
+    old = ResidentImages(pixels, 3 * [str(files[0])])
+    known = replace(digits, split=replace(digits.split, labelled=old, labels=digits.split.labels[:3]))
+    assert "written since" not in refusal(files[1:], known)
+
+
+def test_numbers_are_told_where_they_differ(files: list[Path], digits: Dataset) -> None:
+    labelled = len(digits.split.labelled)
+    assert "have changed; bring" in refusal(files, digits, num_images=[labelled, 3])
+    assert f"{labelled:,} labelled and 4 unlabelled then, " in refusal(
+        files, digits, num_images=[labelled, 4]
+    )
 
 
 def test_an_old_file_that_was_put_in_its_place_since(files: list[Path], digits: Dataset) -> None:

@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Sequence
-from operator import attrgetter
 
 from newfound.core.errors import CheckpointError, UsageError, shortened
-from newfound.data.images import Dataset, Split
+from newfound.data.images import Dataset, ImageSet, Split
 from newfound.engine.checkpoint import Checkpoint
 from newfound.experiment.folder import Folder
 
@@ -42,23 +41,26 @@ def num_images(split: Split) -> tuple[int, int]:
 
 
 def _then_and_now(saved: Checkpoint, split: Split) -> str:
-    """How many images there were and are; nothing of a run that an earlier version saved."""
-    if "num_images" not in saved.state:
+    """How many images there were and are, where that differs; a run of an earlier version does not say."""
+    now = num_images(split)
+    then = tuple(saved.state.get("num_images", now))
+    if then == now:
         return ""
-    then, now = (
-        f"{labelled:,} labelled and {unlabelled:,} unlabelled"
-        for labelled, unlabelled in (saved.state["num_images"], num_images(split))
-    )
-    return f": {then} then, {now} now"
+    told = [f"{labelled:,} labelled and {unlabelled:,} unlabelled" for labelled, unlabelled in (then, now)]
+    return f": {told[0]} then, {told[1]} now"
 
 
 def _written_since(folder: Folder, split: Split) -> str:
-    """The files written after the run began, else those put in their place then; nothing if it is all."""
+    """The files written after the run began, else those put in their place then."""
     began = min(path.stat().st_mtime for path in folder.path.rglob("*") if path.is_file())
-    names = [*split.labelled.names, *split.unlabelled.names]
-    files = {name: os.stat(name) for name in names if os.path.isfile(name)}  # a benchmark's images have none
-    for written in (attrgetter("st_mtime"), attrgetter("st_ctime")):  # the latter changes with links as well
-        later = [name for name, found in files.items() if written(found) > began]
-        if 0 < len(later) < len(files):
+    for time in ("st_mtime", "st_ctime"):  # the latter changes with links as well
+        if later := [*_later(split.labelled, time, began), *_later(split.unlabelled, time, began)]:
             return f"; written since: {shortened(later)}"
     return ""
+
+
+def _later(images: ImageSet, time: str, began: float) -> list[str]:
+    """The files with a later time; none where most have, since then they were copied rather than changed."""
+    files = [name for name in images.names if os.path.isfile(name)]  # a benchmark's images have none
+    later = [name for name in files if getattr(os.stat(name), time) > began]
+    return later if 2 * len(later) <= len(files) else []
