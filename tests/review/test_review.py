@@ -261,6 +261,17 @@ def test_images_are_moved_and_moved_back(tmp_path: Path) -> None:
     assert sizes(mine) == {"novel-1": 2, "novel-2": 4, "novel-3": 1}
 
 
+def test_images_are_found_by_the_end_of_their_paths(tmp_path: Path) -> None:
+    mine = review(tmp_path)
+    paths = [f"/pile/{name}/1.png" for name in ("a", "b", "ba", "c/d", "e/d", "f", "g")]
+    mine.assignments = replace(mine.assignments, images=paths)
+    mine.move("ant", "a/1.png", "c/d/1.png", "pile/g/1.png")
+    assert mine.log[-1].rows == [0, 3, 6]  # type: ignore[union-attr]
+    for image, number in (("1.png", 7), ("d/1.png", 2), ("/a/1.png", 0), ("x/a/1.png", 0)):
+        with pytest.raises(UsageError, match=f"{number} are called '{image}'"):
+            mine.move("ant", image)
+
+
 @pytest.mark.parametrize(
     ("images", "said"),
     [

@@ -60,7 +60,9 @@ def split(
 def move(
     run: RunFolder,
     into: Annotated[str, typer.Argument(help="The class, found or known.")],
-    images: Annotated[list[str], typer.Argument(help="Images of the pile, by path or file name.")],
+    images: Annotated[
+        list[str], typer.Argument(help="Images of the pile, by path or by its end: a name, or folder/name.")
+    ],
 ) -> None:
     """Put single images of the pile into another class."""
     review = Review.open(run)

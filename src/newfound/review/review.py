@@ -160,7 +160,7 @@ class Review:
         self._add(Split(key, parts_of(features, rows, [key, *fresh], names)))
 
     def move(self, into: str, *images: str) -> None:
-        """Put images of the pile, given by path or file name, into another class, found or known."""
+        """Put images of the pile, given by path or its end, into another class, found or known."""
         self.move_rows(into, self._rows(images))
 
     def move_rows(self, into: str, images: Sequence[int]) -> None:
@@ -233,14 +233,15 @@ class Review:
         return key
 
     def _rows(self, images: Sequence[str]) -> list[int]:
-        """Of images by their paths as in the table, or by file names that only one has."""
+        """Of images by their paths as in the table, or by ends of paths that only one has, as file names."""
         paths, names = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
         for row, path in enumerate(self.assignments.images):
             paths[path].append(row)
             names[os.path.basename(path)].append(row)
         rows = []
         for image in map(str, images):
-            found = paths.get(image) or paths.get(os.path.abspath(image)) or names.get(image, [])
+            ends = [row for row in names.get(os.path.basename(image), []) if self._ends_in(row, image)]
+            found = paths.get(image) or paths.get(os.path.abspath(image)) or ends
             if len(found) != 1:
                 raise UsageError(
                     f"an image must be one of the pile; {len(found)} are called {image!r}; give its path as "
@@ -248,3 +249,7 @@ class Review:
                 )
             rows += found
         return rows
+
+    def _ends_in(self, row: int, end: str) -> bool:
+        """Whether the path of an image ends in these folders and this name."""
+        return f"{os.sep}{self.assignments.images[row]}".endswith(f"{os.sep}{end}")
