@@ -198,9 +198,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(times: int, monkeypatch: pytest.Monk
     monkeypatch.setattr("newfound.cli.train.EpochProgress", Impatient)
     before = signal.getsignal(signal.SIGINT)
     done = newfound(*LONG)
-    assert done.code == 1
+    assert done.code == 130
     assert "Ctrl-C: stopping at the end of this epoch" in done.out
-    assert "repeat the same call with --resume to go on" in (done.out if times == 1 else done.err)
+    assert done.err.endswith("; repeat the same call with --resume to go on\n")
     assert signal.getsignal(signal.SIGINT) is before
     state = Checkpoint.load(Path("run/checkpoint.safetensors")).state
     assert (state["stage"], state["epoch"]) == (("discover", 1) if times == 1 else ("pretrain", 1))
@@ -224,7 +224,22 @@ def test_ctrl_c_twice_says_what_each_verb_has(
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(EpochProgress, "__call__", impatient)
-    refused(1, verb, "Ctrl-C came twice", f"; {go_on}\n")
+    refused(130, verb, "Ctrl-C came twice", f"; {go_on}\n")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [("estimate", "iic", "device=cpu", *DIGITS), ("compare", "iic", *DIGITS)],
+    ids=lambda verb: verb[0],
+)
+def test_ctrl_c_at_a_checkpoint_has_an_exit_code_of_its_own(
+    verb: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def patient(self: EpochProgress, record: EpochRecord, scores: dict[str, float]) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(EpochProgress, "__call__", patient)
+    refused(130, verb, "stopped", "to go on\n")
 
 
 def test_ctrl_c_in_a_process_of_its_own() -> None:
@@ -239,9 +254,9 @@ def test_ctrl_c_in_a_process_of_its_own() -> None:
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (1, "")
+    told = "error: stopped at a checkpoint in run; repeat the same call with --resume to go on\n"
+    assert (process.returncode, err) == (130, told)
     assert "Ctrl-C: stopping at the end of this epoch" in out
-    assert "stopped at a checkpoint in run; repeat the same call with --resume to go on" in out
     works(*LONG, "--stop-after", "0.1s", "--resume")
 
 

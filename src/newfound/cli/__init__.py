@@ -16,17 +16,15 @@ GO_ON = "; a run that reached a checkpoint goes on from there: repeat the call"
 
 
 def main() -> None:
-    """Run `newfound`; exit codes: 0, 1 for a failed or stopped run, 2 for bad usage, 130 for other Ctrl-C."""
+    """Run `newfound`; exit codes: 0, 1 for a failed run, 2 for bad usage, 130 for Ctrl-C."""
     begin_imports()
+    arguments = sys.argv[1:] or ["--help"]
     try:
-        code = _call(sys.argv[1:] or ["--help"])
+        code = _call(arguments)
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = _interrupted(arguments)
     finally:
         end_imports()
-    if code == INTERRUPTED:
-        trains = any(verb in TRAINING for verb in sys.argv[1:2])
-        _fail("stopped by Ctrl-C" + (GO_ON + _resuming(sys.argv[1:])) * trains, code)
     sys.exit(code)
 
 
@@ -45,9 +43,9 @@ def _call(arguments: list[str]) -> int | None:
             return _fail(f"{what} must not be empty; got ''; perhaps a variable of the shell is not set", 2)
     try:
         code: int | None = app(arguments, standalone_mode=False)
-        return code
-    except typer.Abort:  # what some versions make of Ctrl-C
-        return INTERRUPTED
+        return _interrupted(arguments) if code == INTERRUPTED else code  # some versions turn Ctrl-C into that
+    except typer.Abort:  # and others into this
+        return _interrupted(arguments)
     except WriteError as error:
         return _fail(f"{error}{_resuming(arguments)}", error.exit_code)
     except NewfoundError as error:
@@ -69,6 +67,12 @@ def _call(arguments: list[str]) -> int | None:
             "--size where the command takes them",
             1,
         )
+
+
+def _interrupted(arguments: list[str]) -> int:
+    """Say what Ctrl-C ended where no checkpoint was waited for."""
+    trains = any(verb in TRAINING for verb in arguments[:1])
+    return _fail("stopped by Ctrl-C" + (GO_ON + _resuming(arguments)) * trains, INTERRUPTED)
 
 
 def _resuming(arguments: list[str]) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -58,8 +57,7 @@ def run_estimate(
                 should_stop=stopping,
             )
         except Stopped:
-            progress.say(f"stopped; the trials so far are in {out}; {RESUME}")
-            raise typer.Exit(1 if stopping.interrupted else 0) from None
+            stopping.end(f"stopped; the trials so far are in {out}; {RESUME}")
     draw_estimate(found, out / "estimate.png")
     console.print(curve_table(found))
     console.print(f"estimate: {verdict(found)}")

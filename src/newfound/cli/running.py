@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import typer
 from rich.console import Console
 
 from newfound.cli.progress import EpochProgress
@@ -58,8 +57,7 @@ def results_of_all(
                 progress.say(f"failed: {error}")
                 found.append(None)
             except Stopped:
-                progress.say(f"stopped at a checkpoint; {REPEAT}")
-                raise typer.Exit(1 if stopping.interrupted else 0) from None
+                stopping.end(f"stopped at a checkpoint; {REPEAT}")
     return found
 
 

@@ -5,8 +5,12 @@ import signal
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
+from typing import NoReturn
 
-from newfound.core.errors import RunError, UsageError
+import typer
+
+from newfound.cli.interrupt import INTERRUPTED
+from newfound.core.errors import NewfoundError, UsageError
 
 RESUME, REPEAT = "repeat the same call with --resume to go on", "repeat the same call to go on"
 """How a run goes on: of a command that has --resume, and of one that goes on by itself."""
@@ -22,6 +26,12 @@ def time_after(text: str) -> float:
     return time.monotonic() + float(found[1]) * _UNITS[found[2]]
 
 
+class CtrlCError(NewfoundError):
+    """A person stopped the run."""
+
+    exit_code = INTERRUPTED
+
+
 class Stopping:
     """Says whether to stop at the end of this epoch; the second Ctrl-C within the block stops at once."""
 
@@ -32,6 +42,13 @@ class Stopping:
     def __call__(self) -> bool:
         return self.interrupted or (self.at is not None and time.monotonic() >= self.at)
 
+    def end(self, said: str) -> NoReturn:
+        """End a call that has stopped, as was asked for, or by Ctrl-C."""
+        if self.interrupted:
+            raise CtrlCError(said)
+        self.say(said)
+        raise typer.Exit
+
     def __enter__(self) -> "Stopping":
         self._before = signal.signal(signal.SIGINT, self._on_interrupt)
         return self
@@ -41,7 +58,7 @@ class Stopping:
     ) -> None:
         signal.signal(signal.SIGINT, self._before)
         if isinstance(error, KeyboardInterrupt):
-            raise RunError(
+            raise CtrlCError(
                 "Ctrl-C came twice and stopped the run at once; what its last checkpoint holds is safe; "
                 + self.go_on
             ) from None

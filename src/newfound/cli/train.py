@@ -218,8 +218,7 @@ def run_chain(
                 return
             trained = run.discover(cache)
         except Stopped:
-            progress.say(f"stopped at a checkpoint in {out}; {go_on}")
-            raise typer.Exit(1 if stopping.interrupted else 0) from None
+            stopping.end(f"stopped at a checkpoint in {out}; {go_on}")
     results, pile = finish(run, trained)
     show_results(console, results, out)
     if not source.truth_is_known:
