@@ -384,6 +384,7 @@ def test_figures_of_runs_on_other_classes(run: Finished, own_run: Finished) -> N
         (("discover", "iic", "--bogus"), ("--bogus", "newfound discover --help")),
         (("discover", "iic", "--track", "matched"), ("--track", "if it is a setting, write track=VALUE")),
         (("bench", "--batch-size=8"), ("--batch-size", "write batch_size=VALUE")),
+        (("merge", "run", "-dash", "novel-1"), ("option: -d", "write -- before names that begin with -")),
         (("bench", "heads=two"), ("heads", "integer", "'two'", "newfound methods iic")),
         (("discover", "iic", "--data"), ("--data", "argument")),
         (("discover", "iic", "--subset", "0"), ("--subset",)),

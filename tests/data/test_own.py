@@ -316,6 +316,20 @@ def test_folders_that_cannot_be_read_are_an_error(
         load_own(labelled, pile, 2, None, strict=False)
 
 
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "a\u2028b"])
+def test_a_class_whose_name_is_not_one_line(labelled: Path, pile: Path, paint: Paint, name: str) -> None:
+    image = paint(labelled / name / "0.png")
+    table = pile.parent / "known.csv"
+    table.write_text(f'{pile / "x.png"},plain\n{pile / "y.png"},"{name}"\n')
+    for source in (labelled, table):
+        with pytest.raises(DataError, match="must be one line without control characters") as caught:
+            load_own(source, pile, 2, None, strict=False)
+        assert repr(name) in str(caught.value)
+        assert str(caught.value).isprintable()
+    Path(image).parent.rename(labelled / "zero\u200djoiner")
+    assert "zero\u200djoiner" in load_own(labelled, pile, 2, None, strict=False).class_names
+
+
 def test_a_hidden_class_folder_is_listed(labelled: Path, pile: Path, paint: Paint) -> None:
     paint(labelled / "..x" / "0.png")
     assert load_own(labelled, pile, 2, None, strict=False).skipped == (

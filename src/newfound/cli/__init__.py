@@ -84,14 +84,16 @@ def _sentence(error: "typer.BadParameter") -> str:
     """What typer says, in the form of our own errors."""
     said = error.format_message().rstrip(".")
     command = error.ctx.command_path if error.ctx else "newfound"
-    return f"{said[0].lower()}{said[1:]}; {_setting_hint(error)}{command} --help lists what it takes"
+    return f"{said[0].lower()}{said[1:]}; {_hint(error)}{command} --help lists what it takes"
 
 
-def _setting_hint(error: "typer.BadParameter") -> str:
-    """How to write what was given as an option to a command that takes settings, in case it is one."""
+def _hint(error: "typer.BadParameter") -> str:
+    """How to write what was given as an option, in case it is a name or, where such are taken, a setting."""
     option, own = getattr(error, "option_name", "") or "", error.ctx.command.params if error.ctx else []
+    if option and not option.startswith("--"):
+        return "write -- before names that begin with -; "
     known = {name for each in own for name in (each.name, *each.opts)}
-    if "settings" not in known or option in known or not option.startswith("--"):
+    if "settings" not in known or option in known or not option:
         return ""
     return f"if it is a setting, write {option[2:].replace('-', '_')}=VALUE; "
 

@@ -1,5 +1,6 @@
 """What every data set has in common, however its images came."""
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import count, islice
 from numbers import Integral
@@ -41,6 +42,11 @@ def novel_names(taken: Iterable[str], number: int) -> tuple[str, ...]:
     """`novel-1`, `novel-2`, ..., without those that are taken."""
     used = set(taken)
     return tuple(islice((name for name in map("novel-{}".format, count(1)) if name not in used), number))
+
+
+def is_one_line(name: str) -> bool:
+    """Whether it has no control character, nor another that breaks a line."""
+    return not any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in name)
 
 
 def checked_num_novel(num_novel: object) -> int:

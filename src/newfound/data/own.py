@@ -11,7 +11,7 @@ import torch
 from newfound.core.errors import DataError
 from newfound.core.paths import checked_path
 from newfound.core.records import Say, Task
-from newfound.data.assemble import checked_num_novel, own_dataset, own_look
+from newfound.data.assemble import checked_num_novel, is_one_line, own_dataset, own_look
 from newfound.data.decode import decode_each, stored_sizes
 from newfound.data.files import (
     labelled_files,
@@ -49,6 +49,7 @@ def load_own(
     num_novel = checked_num_novel(num_novel)
     check_subset(subset)
     known, pile, left_out = _files(labelled, unlabelled, strict)
+    _check_names(known)
     _check_apart(known, pile)
     known, known_again = once(known)
     pile, pile_again = once(pile)
@@ -108,6 +109,15 @@ def _files(labelled: Path, unlabelled: Path, strict: bool) -> tuple[list[File], 
     if not pile:
         raise DataError(f"{unlabelled} must hold images without a label; got none; leave some labels empty")
     return known, pile, left_out
+
+
+def _check_names(known: Sequence[File]) -> None:
+    for path, label in known:
+        if not is_one_line(label):
+            raise DataError(
+                f"the name of a known class must be one line without control characters; got {label!r} for "
+                f"{path!r}; rename the class"
+            )
 
 
 def _check_apart(known: Sequence[File], pile: Sequence[File]) -> None:

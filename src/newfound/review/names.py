@@ -5,6 +5,7 @@ from collections.abc import Collection
 from itertools import count, islice
 
 from newfound.core.errors import UsageError
+from newfound.data.assemble import is_one_line
 
 LONGEST = 100
 """Characters of a name."""
@@ -18,8 +19,8 @@ def composed(name: str) -> str:
 def checked_name(name: str) -> str:
     """A name as people write it: one line, composed characters."""
     text = composed(name) if isinstance(name, str) else ""
-    breaks = any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text)
-    if not 0 < len(text) <= LONGEST or text != text.strip() or breaks or "=" in text or text[0] == "-":
+    fits = 0 < len(text) <= LONGEST and text == text.strip() and is_one_line(text)
+    if not fits or "=" in text or text[0] == "-":
         raise UsageError(
             f"a name must be one line of at most {LONGEST} characters, without =, with no space around it "
             f"and no - before it; got {name!r}; choose another"
