@@ -21,6 +21,12 @@ UNTRAINED = ("rotnet.epochs=0", "known.epochs=0")
 SIDE = 16
 
 
+def changed(words: tuple[str, ...], *settings: str) -> tuple[str, ...]:
+    """A call with other values of these settings, which may be new to it."""
+    keys = {each.partition("=")[0] for each in settings}
+    return (*(word for word in words if word.partition("=")[0] not in keys), *settings)
+
+
 @dataclass(frozen=True)
 class Done:
     """How a call ended and what it printed."""

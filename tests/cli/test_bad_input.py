@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from newfound.engine.checkpoint import Checkpoint
-from tests.cli.calls import DIGITS, TINY, UNTRAINED, contents, newfound, refused, works
+from tests.cli.calls import DIGITS, TINY, UNTRAINED, changed, contents, newfound, refused, works
 from tests.cli.conftest import Finished, OwnImages
 
 OUT = ("--out", "out/run")
@@ -56,7 +56,7 @@ def untouched(code: int, arguments: tuple[str | Path, ...], *words: str) -> None
     ],
 )
 def test_settings(verb: str, method: str, setting: str, words: tuple[str, ...]) -> None:
-    untouched(2, (verb, method, *DIGITS, *TINY, setting), *words)
+    untouched(2, (verb, method, *DIGITS, *changed(TINY, setting)), *words)
 
 
 @pytest.mark.parametrize("arguments", [("--out", ""), ("--out=",), ("",)])
@@ -79,8 +79,12 @@ def test_a_method_that_trains_nothing_has_no_epochs() -> None:
 
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    untouched(2, ("discover", "iic", *DIGITS, *TINY, "device=cuda"), "'cuda'", "0 GPUs", "device=cpu")
-    untouched(2, ("discover", "iic", *DIGITS, *TINY, "device=cuda:7"), "'cuda:7'", "0 GPUs", "device=cpu")
+    untouched(
+        2, ("discover", "iic", *DIGITS, *changed(TINY, "device=cuda")), "'cuda'", "0 GPUs", "device=cpu"
+    )
+    untouched(
+        2, ("discover", "iic", *DIGITS, *changed(TINY, "device=cuda:7")), "'cuda:7'", "0 GPUs", "device=cpu"
+    )
 
 
 @pytest.mark.parametrize("time", ["soon", "9", "-1m", "1d"])
@@ -202,11 +206,13 @@ def test_a_damaged_config(run: Finished, tmp_path: Path) -> None:
 
 def test_pretrained_weights_that_do_not_fit(run: Finished, own_run: Finished) -> None:
     (other_classes,) = (own_run.path.parent / "pretrained").iterdir()
-    call = ("discover", "iic", *DIGITS, *TINY, "--pretrained")
+    call = ("discover", "iic", *DIGITS, *TINY)
     fit = ("do not fit this encoder and task", "of another shape")
-    untouched(1, (*call, other_classes), *fit, "h.prototypes (3, 128) (need (5, 128))")
-    untouched(1, (*call, run.path / "checkpoint.safetensors", "hidden=64"), *fit, "g.hidden_weight")
-    untouched(1, (*call, other_classes, "encoder=resnet18-cifar"), "do not fit", "missing: encoder.")
+    untouched(1, (*call, "--pretrained", other_classes), *fit, "h.prototypes (3, 128) (need (5, 128))")
+    wide, mine = changed(call, "hidden=64"), run.path / "checkpoint.safetensors"
+    untouched(1, (*wide, "--pretrained", mine), *fit, "g.hidden_weight")
+    large = (*call, "encoder=resnet18-cifar")
+    untouched(1, (*large, "--pretrained", other_classes), "do not fit", "missing: encoder.")
 
 
 def test_pretrained_weights_that_are_none(images: OwnImages) -> None:
@@ -243,7 +249,7 @@ def test_a_file_where_the_run_should_be(
 
 def test_a_full_disk_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every write of a checkpoint from the second on fails; resuming goes on from the first."""
-    call = ("discover", "iic", *DIGITS, *TINY, "checkpoint_seconds=0", "epochs=3", "--out", "run")
+    call = ("discover", "iic", *DIGITS, *changed(TINY, "checkpoint_seconds=0", "epochs=3"), "--out", "run")
     flush, replace = os.fsync, os.replace
     written: list[str] = []
 

@@ -13,7 +13,7 @@ from newfound.data.benchmarks import load_benchmark
 from newfound.data.images import Dataset, ResidentImages, Truth
 from newfound.engine.checkpoint import Checkpoint
 from newfound.experiment import Folder, Source
-from tests.cli.calls import DIGITS, TINY, contents, refused, textures, works
+from tests.cli.calls import DIGITS, TINY, changed, contents, refused, textures, works
 from tests.cli.conftest import OwnImages
 
 CALL = ("calibrate", "iic", *DIGITS, *TINY, "--seeds", "2")
@@ -152,23 +152,22 @@ def test_own_images(tmp_path: Path) -> None:
 
 
 def test_a_candidate_that_fails_is_not_chosen() -> None:
-    call = (*CALL[:-2], "--seeds", "1", "--record", "lr.json")
-    out = works(*call, "lr=1e30,0.1", "epochs=3")
+    call = (*changed(CALL[:-2], "lr=1e30,0.1", "epochs=3"), "--seeds", "1", "--record", "lr.json")
+    out = works(*call)
     assert "lr=1e+30 seed 0: failed: " in out
     found = recorded("lr.json")
     assert found["chosen"] == {"lr": 0.1}
     assert [each["mean"] is None for each in found["candidates"]] == [True, False]
     assert found["candidates"][0]["acc"] == [None]
-    refused(
-        1, (*call[:-2], "lr=1e30,1e31", "epochs=3"), "a candidate must finish with every seed", "none did"
-    )
-    other = (*call, "lr=0.1,0.2", "epochs=3")
+    none = changed(call[:-2], "lr=1e30,1e31")
+    refused(1, none, "a candidate must finish with every seed", "none did")
+    other = changed(call, "lr=0.1,0.2")
     refused(2, other, "--record must be a new file, or that of the same calibration", "lr.json")
     assert recorded("lr.json") == found
 
 
 def test_it_stops_in_time_and_goes_on() -> None:
-    call = (*CALL, "alpha=0.01,0.05", "epochs=3", "--record", "found.json")
+    call = (*changed(CALL, "alpha=0.01,0.05", "epochs=3"), "--record", "found.json")
     assert "stopped at a checkpoint; repeat the same call to go on" in works(*call, "--stop-after", "0s")
     assert not Path("found.json").exists()
     works(*call)

@@ -15,7 +15,7 @@ from PIL import Image
 from newfound.engine.checkpoint import Checkpoint
 from newfound.experiment import Folder
 from newfound.experiment.reopen import found_classes
-from tests.cli.calls import TINY, contents, refused, textures, works
+from tests.cli.calls import TINY, changed, contents, refused, textures, works
 from tests.cli.conftest import Finished, OwnImages
 
 
@@ -237,7 +237,7 @@ def test_slow_reading_tells_how_it_goes(
 def test_known_classes_are_recognised_and_new_ones_found(images: OwnImages) -> None:
     """Plain colours: a few epochs are enough for every verb to be right about all of them."""
     longer = ("epochs=6", "pretrain.epochs=10", "batch_size=20", "pretrain.batch_size=12")
-    works("discover", "iic", *images.options, *TINY, *longer, "encoder=small", "--out", "run")
+    works("discover", "iic", *images.options, *changed(TINY, *longer), "encoder=small", "--out", "run")
     for number, name in enumerate(("ants", "bees [wild]", "crabs")):
         works("predict", "run", images.labelled / name, "--out", f"known{number}.csv")
         assert {row["class"] for row in rows_of(Path(f"known{number}.csv"))} == {name}

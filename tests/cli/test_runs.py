@@ -19,10 +19,10 @@ from newfound.core.registry import recipe_for
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.trainer import EpochRecord
 from newfound.experiment import Folder
-from tests.cli.calls import DIGITS, SHORT, TINY, UNTRAINED, contents, newfound, refused, works
+from tests.cli.calls import DIGITS, SHORT, TINY, UNTRAINED, changed, contents, newfound, refused, works
 from tests.cli.conftest import Finished
 
-LONG = ("discover", "iic", *DIGITS, *TINY, "epochs=100000", "--out", "run")
+LONG = ("discover", "iic", *DIGITS, *changed(TINY, "epochs=100000"), "--out", "run")
 
 
 def test_a_run_leaves_its_files(run: Finished) -> None:
@@ -161,7 +161,7 @@ def test_stop_after_ends_at_a_checkpoint_and_resume_goes_on() -> None:
 
 
 def test_pretraining_stops_and_resumes_too() -> None:
-    call = ("pretrain", "iic", *DIGITS, *TINY, "pretrain.epochs=100000", "--out", "run")
+    call = ("pretrain", "iic", *DIGITS, *changed(TINY, "pretrain.epochs=100000"), "--out", "run")
     assert "--resume" in works(*call, "--stop-after", "0.1s")
     refused(1, ("evaluate", "run"), "still in pretrain", "--resume")
     refused(2, ("predict", "run", "."), "must hold a finished run", "--resume")
@@ -261,7 +261,7 @@ def test_ctrl_c_in_a_process_of_its_own() -> None:
 
 
 def test_no_epochs_evaluates_what_was_pretrained() -> None:
-    out = works("discover", "iic", *DIGITS, *TINY, "epochs=0", "--out", "run")
+    out = works("discover", "iic", *DIGITS, *changed(TINY, "epochs=0"), "--out", "run")
     assert "discover 1/" not in out
     assert "task-agnostic" in works("evaluate", "run")
 

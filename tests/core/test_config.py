@@ -157,6 +157,11 @@ def test_a_setting_must_be_key_and_value(argument: str) -> None:
         parse_overrides(["lr=1", argument])
 
 
+def test_a_setting_is_given_once() -> None:
+    with pytest.raises(UsageError, match="given once; got alpha=1 and alpha=2; leave one out"):
+        parse_overrides(["alpha=1", "lr=1", "alpha=2"])
+
+
 def test_a_value_may_hold_equals_signs() -> None:
     assert parse_overrides(["encoder=a=b", "lr="]) == {"encoder": "a=b", "lr": ""}
 

@@ -244,6 +244,8 @@ def test_impossible_numbers(labelled: Path, pile: Path) -> None:
     [
         ("", "must hold rows of path and label; got none"),
         ("path,label\n", "must hold rows of path and label; got none"),
+        ("path,label,Label\na.png,cat,dog\n", "must have one column label; got the header"),
+        ("image,class,image\na.png,cat,b.png\n", "must have one column image; got the header"),
         (",cat\n", "rows that begin with a path; got the first row ',cat'"),
         ("known/cat/0.png,cat\n,cat\n", "each row must name a file; got ',cat'"),
         ("path;label\na.png;cat\n", "commas between cells; got semicolons, first 'path;label'"),

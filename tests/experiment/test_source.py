@@ -2,7 +2,9 @@
 
 import pytest
 
+from newfound.data.images import Dataset
 from newfound.experiment import Source
+from newfound.experiment.source import looking_for
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,8 @@ def test_names_without_the_folder_they_were_given_in(
     labelled: str | None, unlabelled: str | None, paths: list[str], names: list[str]
 ) -> None:
     assert Source(labelled=labelled, unlabelled=unlabelled).relative(paths) == names
+
+
+@pytest.mark.parametrize(("number", "told"), [(1, "1 is looked for"), (3, "3 are looked for")])
+def test_the_number_that_was_estimated_is_told(digits: Dataset, number: int, told: str) -> None:
+    assert looking_for(number, digits).note.endswith(f"; as estimated, {told}")

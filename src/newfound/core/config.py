@@ -223,10 +223,14 @@ def checked(config: type[C], values: Overrides, prefix: str, remedy: str) -> C:
 
 def parse_overrides(arguments: list[str]) -> dict[str, str]:
     """`["alpha=0.1", ...]` → `{"alpha": "0.1", ...}`; the values are checked when they are applied."""
-    out = {}
+    out: dict[str, str] = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if not (key and equals):
             raise UsageError(f"a setting must be key=value; got {argument!r}; for example epochs=50")
+        if key in out:
+            raise UsageError(
+                f"a setting must be given once; got {key}={out[key]} and {argument}; leave one out"
+            )
         out[key] = value
     return out

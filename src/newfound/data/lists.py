@@ -33,10 +33,9 @@ def read_csv(source: Path) -> list[File]:
     rows = [row for row in _rows(source) if any(cell.strip() for cell in row)]
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     at_path, at_label = 0, 1
-    named = next((name for name in PATH_COLUMNS if name in header), None)
-    if named is not None:
-        label = next((name for name in LABEL_COLUMNS if name in header), None)
-        at_path, at_label = header.index(named), header.index(label) if label else len(header)
+    if (named := _column(source, header, PATH_COLUMNS)) is not None:
+        label = _column(source, header, LABEL_COLUMNS)
+        at_path, at_label = named, len(header) if label is None else label
         rows = rows[1:]
     elif rows and not _names_a_file(source, rows[0][0]):
         raise DataError(
@@ -54,6 +53,18 @@ def read_csv(source: Path) -> list[File]:
             raise DataError(f"{source}: each row must name a file; got {','.join(row)!r}; add its path")
         files.append((_beside(source, path), row[at_label].strip() if at_label < len(row) else ""))
     return files
+
+
+def _column(source: Path, header: list[str], names: tuple[str, ...]) -> int | None:
+    """The place of the first of these names that a header has, if it has one."""
+    name = next((name for name in names if name in header), None)
+    if name is None:
+        return None
+    if header.count(name) > 1:
+        raise DataError(
+            f"{source} must have one column {name}; got the header {','.join(header)!r}; rename the others"
+        )
+    return header.index(name)
 
 
 def _rows(source: Path) -> list[list[str]]:

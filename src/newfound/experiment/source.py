@@ -137,7 +137,7 @@ def looking_for(num_novel: int, dataset: Dataset) -> Dataset:
         dataset,
         split=replace(split, task=replace(split.task, num_novel=num_novel)),
         class_names=names if dataset.truth else (*known, *novel_names(known, num_novel)),
-        note=f"{dataset.note}; as estimated, {num_novel} are looked for",
+        note=f"{dataset.note}; as estimated, {num_novel} {'is' if num_novel == 1 else 'are'} looked for",
         origin={},
     )
 
