@@ -24,42 +24,34 @@ class Mine(Method):
 '''
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("  # twice", "  # as the paper has it"),
-        ("It learns.", "It learns more."),
-        ("How fast.", "How fast it learns."),
-        ('"""A method."""', '"""A method, and its paper."""'),
-        ("return self.rate * 2", "return (\n            self.rate * 2\n        )"),
-        ('{"rate": 1}', '{"rate": 2}'),
-    ],
-)
-def test_text_layout_and_what_is_registered_are_no_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
-) -> None:
-    _module("mine", tmp_path, monkeypatch, FILE)
-    before = digest_of_code(["mine"])
-    _module("mine", tmp_path, monkeypatch, _replaced(old, new))
-    assert digest_of_code(["mine"]) == before
+TEXT_OR_LAYOUT = [
+    ("  # twice", "  # as the paper has it"),
+    ("It learns.", "It learns more."),
+    ("How fast.", "How fast it learns."),
+    ('"""A method."""', '"""A method, and its paper."""'),
+    ("return self.rate * 2", "return (\n            self.rate * 2\n        )"),
+    ('{"rate": 1}', '{"rate": 2}'),  # what is registered are settings
+]
+STATEMENT = [
+    ("self.rate * 2", "self.rate * 3"),
+    ("rate: int = 1", "rate: int = 2"),
+    ("frozen=True", "frozen=False"),
+    ("(Method)", "(Other)"),
+]
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("self.rate * 2", "self.rate * 3"),
-        ("rate: int = 1", "rate: int = 2"),
-        ("frozen=True", "frozen=False"),
-        ("(Method)", "(Other)"),
-    ],
+    ("old", "new", "same"),
+    [(*change, True) for change in TEXT_OR_LAYOUT] + [(*change, False) for change in STATEMENT],
 )
-def test_another_statement_is_another_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+def test_another_statement_is_another_code_and_nothing_else_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, same: bool
 ) -> None:
+    assert FILE.count(old) == 1
     _module("mine", tmp_path, monkeypatch, FILE)
     before = digest_of_code(["mine"])
-    _module("mine", tmp_path, monkeypatch, _replaced(old, new))
-    assert digest_of_code(["mine"]) != before
+    _module("mine", tmp_path, monkeypatch, FILE.replace(old, new))
+    assert (digest_of_code(["mine"]) == before) is same
 
 
 def test_parts_that_are_imported_count_wherever_they_are(
@@ -90,11 +82,6 @@ def test_two_modules_are_more_than_one(tmp_path: Path, monkeypatch: pytest.Monke
 def test_without_a_file_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mine", ModuleType("mine"))
     assert digest_of_code(["mine"]) == digest_of_code(["never imported"]) == ""
-
-
-def _replaced(old: str, new: str) -> str:
-    assert FILE.count(old) == 1
-    return FILE.replace(old, new)
 
 
 def _module(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
