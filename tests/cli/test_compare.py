@@ -46,11 +46,11 @@ def _runs_of_other_code_are_told(place: Path) -> None:
     """Whether they are asked for or only lie in the folder; a run of an earlier version says nothing."""
     config = place / "uno-v1-seed0" / "config.json"
     began = json.loads(config.read_text())
-    config.write_text(json.dumps(began | {"code": "0123"}))
+    config.write_text(json.dumps(began | {"digest": "0123"}))
     refused(2, CALL, "the code of uno-v1 has changed since", "uno-v1-seed0 began", "delete that folder")
     works("compare", "uno-v2", *CALL[3:])
     assert "uno-v1" not in (place / "comparison.csv").read_text()
-    del began["code"]
+    del began["digest"]
     config.write_text(json.dumps(began))
     works(*CALL)
     assert "uno-v1" in (place / "comparison.csv").read_text()

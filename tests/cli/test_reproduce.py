@@ -44,7 +44,7 @@ def test_a_run_of_other_code_is_not_recorded_as_one_of_the_present() -> None:
     folder = Path("runs/reproduce/digits/iic-tiny-seed0")
     works(*call, "--stop-after", "0s")
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"code": "0123"}))
+    (folder / "config.json").write_text(json.dumps(config | {"digest": "0123"}))
     words = ("the code of iic has changed since", f"{folder} began", "delete that folder")
     refused(2, (*call, "--seeds", "1,0"), *words)  # before seed 1 is trained
     assert not Path("results").exists()

@@ -180,8 +180,8 @@ def test_resuming_a_finished_run_says_its_results_again(run: Finished, tmp_path:
     )
     assert before == after
     config = json.loads((copy / "config.json").read_text())
-    assert len(config["code"]) == 16
-    (copy / "config.json").write_text(json.dumps(config | {"code": "0123"}))
+    assert len(config["digest"]) == 16
+    (copy / "config.json").write_text(json.dumps(config | {"digest": "0123"}))
     assert changed in works(*call)
 
 

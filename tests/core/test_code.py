@@ -6,7 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from newfound.core.code import digest_of_code
+from newfound.core.code import digest_of_code, forget, modules_of
+from newfound.methods.iic import IIC
 
 FILE = '''"""A method."""
 
@@ -84,9 +85,28 @@ def test_without_a_file_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert digest_of_code(["mine"]) == digest_of_code(["never imported"]) == ""
 
 
+def test_what_a_method_inherits_is_its_code_and_the_contracts_are_not() -> None:
+    class Mine(IIC):
+        pass
+
+    assert modules_of(Mine) == [__name__, "newfound.methods.iic"]
+
+
+def test_what_was_loaded_counts_until_it_is_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _module("mine", tmp_path, monkeypatch, FILE)
+    before = digest_of_code(["mine"])
+    (tmp_path / "mine.py").write_text("")
+    assert digest_of_code(["mine"]) == before
+    forget()
+    assert digest_of_code(["mine"]) != before
+
+
 def _module(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     module = ModuleType(name)
     path = folder / f"{name}.py"
     path.write_text(text)
     module.__file__ = str(path)
+    forget()
     monkeypatch.setitem(sys.modules, name, module)

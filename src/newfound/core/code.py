@@ -3,11 +3,14 @@
 import ast
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
 PARTS = ("newfound.losses.", "newfound.nn.", "newfound.pseudo.")
 """Where the mathematics of a learner lies besides its own file."""
+CONTRACTS, FOREIGN = "newfound.core.", ("torch", "abc", "builtins")
+"""Modules of classes that a learner inherits from and that are no code of its own."""
 REGISTER = "register"
 """The decorator whose values are settings, which are compared apart."""
 
@@ -21,17 +24,34 @@ def digest_of_code(modules: Iterable[str]) -> str:
         path = Path(getattr(sys.modules.get(name), "__file__", None) or "")
         if not path.is_file():  # in a notebook there is none, in a zip none that could be read
             return ""
-        tree = ast.parse(path.read_bytes())
-        said[name] = _without_text(tree)
-        waiting += [part for part in _imported(tree) if part not in said]
+        said[name], imported = _read(path)
+        waiting += [part for part in imported if part in sys.modules and part not in said]
     return blake2b("\n".join(said[name] for name in sorted(said)).encode(), digest_size=8).hexdigest()
+
+
+def modules_of(learner: type) -> list[str]:
+    """Where its class and those that it inherits from are written, but for the contracts of newfound.core."""
+    own = (each.__module__ for each in learner.__mro__)
+    return [name for name in own if name.split(".")[0] not in FOREIGN and not name.startswith(CONTRACTS)]
+
+
+def forget() -> None:
+    """Read files anew: a module was loaded again."""
+    _read.cache_clear()
+
+
+@cache
+def _read(path: Path) -> tuple[str, tuple[str, ...]]:
+    """What a file says and which parts it imports; read once, for what runs is what was loaded."""
+    tree = ast.parse(path.read_bytes())
+    return _without_text(tree), tuple(_imported(tree))
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             names = (node.module, *(f"{node.module}.{each.name}" for each in node.names))
-            yield from (name for name in names if name and name.startswith(PARTS) and name in sys.modules)
+            yield from (name for name in names if name and name.startswith(PARTS))
 
 
 def _without_text(tree: ast.Module) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from newfound.core.code import digest_of_code
+from newfound.core.code import digest_of_code, forget, modules_of
 from newfound.core.config import Overrides, Recipe, RunConfig, TrainConfig, override
 from newfound.core.errors import UsageError, unknown
 from newfound.core.learner import Learner, Method
@@ -38,7 +38,7 @@ class Entry:
     def code(self) -> str:
         """A digest of its code and of its stages', to tell runs of other code; empty where it has no file."""
         stages = (stage_class(stage) for stage in self.method.schedules if stage != "discover")
-        return digest_of_code(learner.__module__ for learner in (self.method, *stages))
+        return digest_of_code(name for learner in (self.method, *stages) for name in modules_of(learner))
 
     @property
     def description(self) -> str:
@@ -100,6 +100,7 @@ def register(
     def add(method: M) -> M:
         if name in _METHODS:
             _check_same(name, _METHODS[name].method, method)
+            forget()
         _check_schedules(name, method)
         named = {"matched": {"track": "matched"}, **(variations or {})}
         _METHODS[name] = Entry(

@@ -118,7 +118,7 @@ class Folder:
         for left_over in self.path.glob(".*.tmp"):
             shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink()
         if not self.config.exists():
-            made_by = {"newfound": newfound.__version__, "code": method_entry(recipe.method).code}
+            made_by = {"newfound": newfound.__version__, "digest": method_entry(recipe.method).code}
             write_json(self.config, made_by | _asked(source, recipe))
 
     def has_other_code(self) -> bool:
@@ -126,7 +126,7 @@ class Folder:
         if not self.config.exists():
             return False
         config = read_json(self.config, ASKED, ANOTHER)
-        codes = {config.get("code"), method_entry(config["method"]).code} - {None, ""}
+        codes = {config.get("digest"), method_entry(config["method"]).code} - {None, ""}
         return len(codes) == 2
 
     def read(self) -> dict[str, Any]:

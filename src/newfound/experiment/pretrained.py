@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from newfound.core.code import digest_of_code
+from newfound.core.code import digest_of_code, modules_of
 from newfound.core.config import Recipe
 from newfound.core.errors import CheckpointError
 from newfound.core.learner import Learner
@@ -49,7 +49,9 @@ def key_of(
         "train": asdict(train),
         "augmentation": repr(recipe_named(train.augmentation, look.kind, look.size)),
         "network": repr(learner),
-        "code": digest_of_code(type(each).__module__ for each in (learner, learner.encoder)),
+        "code": digest_of_code(
+            name for each in (learner, learner.encoder) for name in modules_of(type(each))
+        ),
         "shapes": {key: list(value.shape) for key, value in learner.state_dict().items()},
         "seed": recipe.run.seed,
         "device": device.type,
