@@ -1,6 +1,7 @@
 """The verbs from beginning to end on a few digits."""
 
 import csv
+import errno
 import json
 import re
 import shutil
@@ -14,7 +15,6 @@ import pytest
 
 from newfound.cli.progress import EpochProgress
 from newfound.core.config import Recipe
-from newfound.core.errors import RunError
 from newfound.core.registry import recipe_for
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.trainer import EpochRecord
@@ -318,7 +318,8 @@ def test_the_demo_compares_and_makes_room_only_for_itself(monkeypatch: pytest.Mo
     refused(2, ("demo",), "your trial of an earlier demo", "runs/demo/trust", "choose another --out")
 
 
-def test_a_demo_that_is_not_finished_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fails", ["newfound.cli.demo.demo_table", "newfound.cli.demo.Path.rename"])
+def test_a_demo_that_is_not_finished_replaces_nothing(fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newfound.cli.demo.recipe_for", tiny)
     monkeypatch.setattr("newfound.cli.demo.figures", lambda runs, folder: [folder / "tsne.png"])
     works("demo")
@@ -327,10 +328,10 @@ def test_a_demo_that_is_not_finished_replaces_nothing(monkeypatch: pytest.Monkey
     before = contents(Path("runs"))
 
     def full(*_: object) -> None:
-        raise RunError("the disk is full")
+        raise OSError(errno.ENOSPC, "the disk is full")
 
-    monkeypatch.setattr("newfound.cli.demo.figures", full)
-    refused(1, ("demo",), "the disk is full")
+    monkeypatch.setattr(fails, full)
+    refused(1, ("demo",), "runs/demo must be writable; got: the disk is full")
     assert contents(Path("runs")) == before
 
 

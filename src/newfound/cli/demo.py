@@ -1,11 +1,10 @@
 """The main job on the embedded data: digits 0-4 are known, 5-9 are to be found."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import typer
@@ -15,9 +14,9 @@ from newfound.cli.output import output
 from newfound.cli.progress import EpochProgress
 from newfound.cli.use import draw_run_curves, run_scores
 from newfound.core.errors import UsageError
+from newfound.core.records import Say
 from newfound.core.registry import recipe_for
-from newfound.data.images import Dataset
-from newfound.engine.files import check_writable, write_json
+from newfound.engine.files import check_writable, write_json, writing
 from newfound.experiment import Folder, Source
 from newfound.experiment.discovery import discovered
 from newfound.experiment.pixels import pixel_kmeans
@@ -32,6 +31,7 @@ METHODS = ("kmeans", "uno-v2", "iic")
 PIXELS = "kmeans-pixels/results.json"
 """What a demo writes first; no other run writes it."""
 FOLDERS = ("kmeans", "uno-v2", "kmeans-pixels", "pretrained", "tensorboard")
+"""What a demo writes besides the files of its run and its figures."""
 
 
 def demo(
@@ -44,38 +44,40 @@ def demo(
     torch.set_num_threads(1)
     console = output()
     with _in_place_of(out) as new:
-        drawn = _compare(console, new, seed)
-    console.print(f"written: {out}/results.json, {out}/assignments.csv, {drawn} figures in {out}/figures")
+        _compare(console, new, out, seed)
+    drawn = figures([run_scores(out / "uno-v2"), run_scores(out)], out / "figures")
+    drawn += draw_run_curves(out, out / "figures")
+    console.print(
+        f"written: {out}/results.json, {out}/assignments.csv, {len(drawn)} figures in {out}/figures"
+    )
     mine = Folder(out)
     write_page(Review.open(out), pile_of(mine), call=f"newfound demo --out {mine.quoted} --seed {seed}")
     console.print(f"to look at what was found, open {mine.report}")
 
 
-def _compare(console: Console, out: Path, seed: int) -> int:
-    """All methods into `out`, and how many figures were drawn of them."""
+def _compare(console: Console, new: Path, out: Path, seed: int) -> None:
+    """All methods side by side, into the folder `new` that is to become `out`."""
     dataset = SOURCE.load()
     console.print(dataset.note)
     pixels = pixel_kmeans(dataset, seed)
-    write_json(out / PIXELS, pixels)
+    write_json(new / PIXELS, pixels)
     records = [pixels]
     for method in METHODS:
-        folder = out if method == "iic" else out / method
-        records.append(_discover(console, method, dataset, Folder(folder), out / "pretrained", seed))
+        track = "matched" if demo_recipe(method) == "matched" else "published"
+        recipe = recipe_for(method, SOURCE.name, {"seed": seed, "track": track})
+        folder, cache = Folder(new if method == "iic" else new / method), new / "pretrained"
+        with EpochProgress(console, label=f"{method} ") as progress:
+            say = _naming(out, new, progress.say)
+            records.append(discovered(folder, SOURCE, dataset, recipe, cache, watch=progress, say=say)[0])
     for record in records:
         for warning in record.get("warnings", ()):
             console.print(f"warning: {record['method']}: {warning}")
     console.print(demo_table(records))
-    drawn = figures([run_scores(out / "uno-v2"), run_scores(out)], out / "figures")
-    return len(drawn + draw_run_curves(out, out / "figures"))
 
 
-def _discover(
-    console: Console, method: str, dataset: Dataset, folder: Folder, cache: Path, seed: int
-) -> dict[str, Any]:
-    track = "matched" if demo_recipe(method) == "matched" else "published"
-    recipe = recipe_for(method, SOURCE.name, {"seed": seed, "track": track})
-    with EpochProgress(console, label=f"{method} ") as progress:
-        return discovered(folder, SOURCE, dataset, recipe, cache, watch=progress, say=progress.say)[0]
+def _naming(out: Path, new: Path, say: Say) -> Say:
+    """Lines about files in `new` name the place where they will be."""
+    return lambda line: say(line.replace(str(new), str(out)))
 
 
 def _check_room(out: Path) -> None:
@@ -102,12 +104,13 @@ def _check_room(out: Path) -> None:
 @contextmanager
 def _in_place_of(out: Path) -> Iterator[Path]:
     """A folder beside `out` whose files take the place of an earlier demo's once all of them are there."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as private:
-        new = Path(private, out.name)
+    out.mkdir(parents=True, exist_ok=True)
+    with writing(out), TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as private:
+        new, earlier = Path(private, "new"), Path(private, "earlier")
         yield new
-        for name in FOLDERS:
-            shutil.rmtree(out / name, ignore_errors=True)
-        for path in Folder(out).files:
-            path.unlink(missing_ok=True)
-        shutil.copytree(new, out, dirs_exist_ok=True)
+        earlier.mkdir()
+        for path in (*(out / name for name in FOLDERS), *Folder(out).files):
+            if path.exists():
+                path.rename(earlier / path.name)
+        for path in new.iterdir():
+            path.rename(out / path.name)
