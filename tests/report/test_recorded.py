@@ -34,6 +34,14 @@ def test_mean_and_spread_over_the_seeds_of_one_recipe(tmp_path: Path) -> None:
     assert str(found) == "93.0 ± 3.6 (n = 3)"
 
 
+def test_a_seed_counts_once_by_whichever_name(tmp_path: Path) -> None:
+    record(tmp_path, "uno-v2", 0, 0.9)
+    again = json.loads((tmp_path / "cifar10" / "uno-v2-seed0.json").read_text()) | {"recipe": "appendix"}
+    records = [*load_records(tmp_path), again]
+    found = measured(records, "uno-v2", "cifar10", "task_aware.train.acc", "appendix")
+    assert str(found) == "90.0 (n = 1)"
+
+
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     record(tmp_path, "iic", 0, 0.9)
     (tmp_path / "cifar10" / "iic-seed1.json").write_text('{"method": "iic", "ben')

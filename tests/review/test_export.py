@@ -185,7 +185,7 @@ def test_hard_links_onto_another_disk(mine: Review, tmp_path: Path, monkeypatch:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
     monkeypatch.setattr(os, "link", elsewhere)
-    with pytest.raises(UsageError, match="cross-device link; choose --link copy or --link symlink"):
+    with pytest.raises(UsageError, match="cross-device link; choose copy or symlink instead"):
         write_export(mine, tmp_path / "out", "folders", "hardlink")
     assert not (tmp_path / "out").exists()
 

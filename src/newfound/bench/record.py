@@ -96,7 +96,8 @@ def _step(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:
             "modes": {mode: asdict(way) for mode, way in modes.items()},
         }
     if len(modes) > 1:
-        say(f"step: the modes' first losses differ by {difference:.1g} at most; IIC's may by {TOLERANCE:g}")
+        allowed = f"; {TOLERANCE:g} is allowed" * (recipe.method == "iic")
+        say(f"step: the modes' first losses differ by {difference:.1g} at most{allowed}")
 
 
 def _methods(setup: Setup, machine: Machine, say: Say) -> Iterator[dict[str, Any]]:

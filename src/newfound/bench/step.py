@@ -47,7 +47,8 @@ class StepSpeed(Speed):
 
 
 def ready_step(recipe: Recipe, split: Split, machine: Machine, mode: Mode) -> Step:
-    """A step of the method's own stage, as it is before the first epoch."""
+    """A step of the method's own stage, as it is before the first epoch; what was before it is forgotten."""
+    release(machine.device)
     device, precision, train = machine.device, machine.precision, recipe.train["discover"]
     method = build_method(recipe, split.task, split.look, device)
     loader = stage_loader("discover", method, recipe, split, device)
@@ -69,7 +70,6 @@ def step_flops(recipe: Recipe, split: Split, machine: Machine) -> int:
 
 def step_speed(recipe: Recipe, split: Split, machine: Machine, mode: Mode, flops: int) -> StepSpeed:
     """Time whole steps, then, unless they are one graph, their parts."""
-    release(machine.device)
     step = ready_step(recipe, split, machine, mode)
     pairs = _pairs(step.loader)
     losses = first_losses(step, pairs)

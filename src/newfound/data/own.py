@@ -112,7 +112,7 @@ def _files(labelled: Path, unlabelled: Path, strict: bool) -> tuple[list[File], 
 
 
 def _check_names(known: Sequence[File]) -> None:
-    for path, label in known:
+    for label, path in {label: path for path, label in known}.items():
         if not is_one_line(label):
             raise DataError(
                 f"the name of a known class must be one line without control characters; got {label!r} for "

@@ -109,7 +109,7 @@ class Trainer:
             losses=losses,
             head_losses=(heads / self.loader.steps).tolist(),
             seconds=seconds,
-            images_per_second=self.loader.steps * self.loader.batch_size / seconds,
+            images_per_second=(self.loader.steps - (compiling > 0)) * self.loader.batch_size / seconds,
             compile_seconds=compiling,
         )
 

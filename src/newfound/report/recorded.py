@@ -59,12 +59,13 @@ def measured(
     elif changes_nothing(method, benchmark, recipe):
         names |= {"published", "newfound", "default"}
     parts = SUBSETS.get(benchmark, (benchmark,))
-    values: dict[int, list[float]] = {}
+    values: dict[int, dict[str, float]] = {}
     for record in records:
         if record["method"] == method and record["recipe"] in names and record["benchmark"] in parts:
             number = _at(record, path)
-            values.setdefault(record["seed"], []).extend([] if number is None else [scale * number])
-    return _over([fmean(each) for each in values.values() if len(each) == len(parts)])
+            if number is not None:
+                values.setdefault(record["seed"], {})[record["benchmark"]] = scale * number
+    return _over([fmean(each.values()) for each in values.values() if len(each) == len(parts)])
 
 
 def over(records: Sequence[Mapping[str, Any]], path: str) -> Measured | None:

@@ -1,5 +1,6 @@
 """The pile as folders, one for each class."""
 
+import errno
 import os
 import re
 import shutil
@@ -15,14 +16,19 @@ from newfound.review.review import Review
 
 How = Literal["copy", "hardlink", "symlink"]
 
+NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
+"""What a disk says where hard links cannot be."""
+
 
 def _hard_link(file: Path, place: Path) -> None:
     try:
         os.link(file, place)
     except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
         raise UsageError(
-            "with --link hardlink an export must be on the disk of the images, which must have such links; "
-            f"got: {error.strerror}; choose --link copy or --link symlink"
+            "an export with hard links must be on the disk of the images, which must have such links; "
+            f"got: {error.strerror}; choose copy or symlink instead of hardlink"
         ) from None
 
 
