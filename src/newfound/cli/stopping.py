@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from newfound.cli.interrupt import INTERRUPTED
-from newfound.core.errors import NewfoundError, UsageError
+from newfound.core.errors import NewfoundError
 
 RESUME, REPEAT = "repeat the same call with --resume to go on", "repeat the same call to go on"
 """How a run goes on: of a command that has --resume, and of one that goes on by itself."""
@@ -22,7 +22,7 @@ def time_after(text: str) -> float:
     """When `90s`, `9m` or `1.5h` from now will have passed, by `time.monotonic`."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
     if not found:
-        raise UsageError(f"--stop-after must be a time such as 90s, 9m or 1.5h; got {text!r}")
+        raise typer.BadParameter(f"must be a time such as 90s, 9m or 1.5h; got {text!r}")
     return time.monotonic() + float(found[1]) * _UNITS[found[2]]
 
 

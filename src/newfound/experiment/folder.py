@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ ASKED = ("method", "data", "settings")
 """What config.json says of the call."""
 FOUND = ("method", "timing", "warnings", "classes", "cluster_sizes")
 """What tells results.json from other files."""
+
+SEEN = "images_seen"
+"""When a run began, or was told where its images are, in its config."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,12 @@ class Folder:
             shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink()
         if not self.config.exists():
             made_by = {"newfound": newfound.__version__, "digest": method_entry(recipe.method).code}
-            write_json(self.config, made_by | _asked(source, recipe))
+            write_json(self.config, made_by | {SEEN: time.time()} | _asked(source, recipe))
+
+    @property
+    def images_seen(self) -> float:
+        """When its images were last seen to be the right ones; 0 where an earlier version did not say."""
+        return float(read_json(self.config, ASKED, ANOTHER).get(SEEN, 0))
 
     def has_other_code(self) -> bool:
         """Whether the method's code has changed since the run began; not where nobody can tell."""

@@ -1,6 +1,7 @@
 """A run whose images have moved."""
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from newfound.core.records import Say
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.files import read_json, write_json
 from newfound.experiment.assignments import Assignments
-from newfound.experiment.folder import Folder, check_apart
+from newfound.experiment.folder import SEEN, Folder, check_apart
 from newfound.experiment.same_images import check_images
 from newfound.experiment.source import Source
 
@@ -41,7 +42,8 @@ def relocate(
     for path in (*others, folder.config):
         content = read_json(path, ("data",), "take another copy of the run")
         data = content["data"] | {"labelled": now.labelled, "unlabelled": now.unlabelled}
-        write_json(path, content | {"data": data})
+        seen = {SEEN: time.time()} if path == folder.config else {}
+        write_json(path, content | {"data": data} | seen)
 
 
 def _check_own(folder: Folder, source: Source) -> None:

@@ -30,9 +30,9 @@ def check_images(saved: Checkpoint, folder: Folder, dataset: Dataset) -> None:
 
 
 def may_have_changed(folder: Folder, files: Sequence[str]) -> bool:
-    """Whether one of them was written after the run began, or after it was told where they are now."""
-    known = folder.config.stat().st_mtime
-    return any(os.path.isfile(name) and os.stat(name).st_mtime > known for name in files)
+    """Whether one of them was written, or put there, since they were last seen to be the right ones."""
+    seen, found = folder.images_seen, (os.stat(name) for name in files if os.path.isfile(name))
+    return any(max(each.st_mtime, each.st_ctime) > seen for each in found)
 
 
 def num_images(split: Split) -> tuple[int, int]:
