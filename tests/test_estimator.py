@@ -1,8 +1,10 @@
 """The estimator: the conventions of scikit-learn, and that it says what the run says."""
 
 import csv
+import errno
 import gc
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -164,6 +166,27 @@ def test_a_refit_is_a_new_run_and_a_failed_one_changes_nothing(images: Images, t
     found.save(tmp_path / "kept")
     assert found.set_params(settings=settings, random_state=1).fit(X, y).run_ != first
     assert np.array_equal(NovelClassDiscovery.load(tmp_path / "kept").predict_proba(X), shares)
+
+
+def test_new_images_of_another_scale_are_warned_of(fitted: NovelClassDiscovery, images: Images) -> None:
+    with pytest.warns(UserWarning, match="the images look too dark"):
+        fitted.predict((16 * images[0]).astype(np.uint8))
+
+
+def test_a_run_that_is_not_kept_names_no_page(images: Images, capsys: pytest.CaptureFixture[str]) -> None:
+    NovelClassDiscovery(2, settings={**TINY, **NARROW}, verbose=True).fit(*images[:2])
+    assert "report.html" not in capsys.readouterr().out
+
+
+def test_a_full_disk_is_told_with_an_argument_that_there_is(
+    images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match=r"then repeat the call, with another out$"):
+        NovelClassDiscovery(2, out=tmp_path / "run", settings={**TINY, **NARROW}).fit(*images[:2])
 
 
 def test_a_loaded_one_is_fitted_again_with_its_settings(

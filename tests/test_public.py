@@ -260,7 +260,7 @@ def test_an_estimate_tells_what_it_has_no_use_for(tmp_path: Path, capsys: pytest
 
 
 def test_too_few_labelled_images_are_warned_of_before_anything_else(tmp_path: Path) -> None:
-    one = newfound.from_arrays(np.zeros((4, 8, 8), np.uint8), [0, 0, 0, -1], num_novel=1)
+    one = newfound.from_arrays(np.full((4, 8, 8), 255, np.uint8), [0, 0, 0, -1], num_novel=1)
     with (
         pytest.warns(UserWarning, match="a single known class") as caught,
         pytest.raises(UsageError, match="unknown method"),

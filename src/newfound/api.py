@@ -51,6 +51,7 @@ def discover(
     warn_of(dataset.warnings)
     with naming_arguments():
         results = run_discovery(method, dataset, source, folder, settings, resume=resume, say=say)
+    say(f"to look at what was found, open {Folder(folder).report}")
     warn_of(results["warnings"])
     return results
 
@@ -75,7 +76,6 @@ def run_discovery(
     )
     write_page(Review.open(out), pile)
     say(f"images in each novel class: {', '.join(map(str, results['cluster_sizes']))}")
-    say(f"to look at what was found, open {folder.report}")
     return results
 
 

@@ -18,7 +18,15 @@ from torch import Tensor
 from newfound.api import run_discovery
 from newfound.core.errors import DataError, UsageError
 from newfound.core.paths import checked_path
-from newfound.data.arrays import Arrays, Labels, array_images, checked_classes, from_arrays, number_of
+from newfound.data.arrays import (
+    Arrays,
+    Labels,
+    array_images,
+    checked_classes,
+    dark_warnings,
+    from_arrays,
+    number_of,
+)
 from newfound.data.images import Dataset
 from newfound.engine.files import atomic_folder, check_writable
 from newfound.estimate.config import split_settings
@@ -71,7 +79,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         temporary = mkdtemp() if self.out is None else None
         out = Path(temporary, "run") if temporary else checked_path(self.out, "out").absolute()
         try:
-            with naming_arguments():
+            with naming_arguments(again="another out"):
                 results = self._run(data, out, settings)
         except BaseException:
             if temporary:
@@ -203,4 +211,6 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
 
     def _over(self, X: Arrays, function: Callable[[Tensor], Tensor]) -> Tensor:
         side = self._viewer.look.stored
-        return self._viewer.over(array_images(X, (side, side)).to(self._viewer.device), function)
+        images = array_images(X, (side, side))
+        warn_of(dark_warnings(images))
+        return self._viewer.over(images.to(self._viewer.device), function)

@@ -186,7 +186,7 @@ def test_new_images_get_known_and_novel_names(images: OwnImages, own_run: Finish
     assert {name.strip(): int(size) for name, size in table} == counts
     assert contents(own_run.path) == before
     rows = rows_of(Path("deep/new.csv"))
-    assert [row["image"] for row in rows] == [f"new/a/0{row}.png" for row in range(3)]
+    assert [row["image"] for row in rows] == [os.path.abspath(f"new/a/0{row}.png") for row in range(3)]
     known = [path.name for path in sorted(images.labelled.iterdir())]
     assert Checkpoint.load(own_run.path / "checkpoint.safetensors").state["class_names"][:3] == known
     assert {row["class"] for row in rows} <= {*known, "novel-1", "novel-2"}
@@ -248,6 +248,12 @@ def test_known_classes_are_recognised_and_new_ones_found(images: OwnImages) -> N
         for folder in ("monday", "tuesday")
     }
     assert sorted(found.values(), key=str) == [{"novel-1"}, {"novel-2"}]
+    refused(2, ("predict", "run", images.pile, "--out", images.pile / "new.csv"), "outside of the images")
+    shutil.copytree(images.pile / "monday", "new")
+    works("predict", "run", "new", "--out", "new.csv")
+    works("predict", "run", "new.csv", "--out", "run/again.csv")  # paths that can be read from anywhere
+    works("predict", "run", "run/again.csv", "--out", "third.csv")
+    assert Path("third.csv").read_text() == Path("new.csv").read_text()
 
 
 def test_one_known_class_and_one_novel_image_are_enough_with_a_warning(images: OwnImages) -> None:

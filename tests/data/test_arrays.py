@@ -42,6 +42,15 @@ def test_forms_of_arrays() -> None:
     assert (array_images(clear, (16, 16)).pixels == 255).all()
 
 
+@pytest.mark.parametrize(("top", "dark"), [(1, True), (16, True), (63, True), (64, False), (255, False)])
+def test_images_of_another_scale_are_warned_of(top: int, dark: bool) -> None:
+    images = np.zeros((12, 8, 8), np.uint8)
+    images[3] = top
+    found = from_arrays(images, [0] * 5 + [1] * 5 + [-1] * 2, 2).warnings
+    assert ("look too dark" in "".join(found)) is dark
+    assert (f"got {top} of 255 as the largest" in "".join(found)) is dark
+
+
 @pytest.mark.parametrize("width", [2, 5, 12])
 def test_grey_images_that_cannot_be_one_in_colour(width: int) -> None:
     grey = _images(3, 12, width)

@@ -9,7 +9,7 @@ from newfound.data.arrays import from_arrays
 def warnings_of(*sizes: int) -> tuple[str, ...]:
     """Of classes 0, 1, ... of these many images, and one image without a label."""
     labels = [*np.repeat(range(len(sizes)), sizes).tolist(), -1]
-    return from_arrays(np.zeros((len(labels), 8, 8), np.uint8), labels, num_novel=1).warnings
+    return from_arrays(np.full((len(labels), 8, 8), 255, np.uint8), labels, num_novel=1).warnings
 
 
 def test_enough_images_need_no_word() -> None:

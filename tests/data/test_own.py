@@ -90,6 +90,14 @@ def test_images_without_a_suffix_load_from_a_csv(labelled: Path, pile: Path, pai
     assert list(load_pile(pile / "these.csv", 8, strict=True)[0].names) == [str(pile / "8f3a")]
 
 
+def test_a_class_without_a_readable_image_is_warned_of(labelled: Path, pile: Path) -> None:
+    (labelled / "gone").mkdir()
+    (labelled / "gone" / "0.png").write_text("no image")
+    found = load_own(labelled, pile, 1, None)
+    assert "gone" not in found.class_names
+    assert any("without an image that can be read are left out: gone" in each for each in found.warnings)
+
+
 def test_a_list_of_files(labelled: Path, pile: Path, tmp_path: Path, paint: Paint) -> None:
     elsewhere = paint(tmp_path / "elsewhere" / "x.png")
     (tmp_path / "list.txt").write_text(f"pile/a/0.png\r\n\npile/a/1.png\n{elsewhere}\n")

@@ -130,6 +130,7 @@ def predict(
     target = out or run / "predictions.csv"
     _check_run_first(run, images)
     _check_new_csv(target)
+    check_apart(target, Folder(run).source())
     console = output()
     sizes, left_out = predict_images(Review.open(run), images, target, strict, say=console.print)
     show_left_out(console, left_out)

@@ -1,6 +1,7 @@
 """Images that a user holds as numpy arrays."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from newfound.core.errors import DataError
 from newfound.core.records import Task
 from newfound.data.assemble import checked_num_novel, own_dataset, own_look
 from newfound.data.decode import Pixels, Size, resized, to_rgb
-from newfound.data.images import Dataset, ResidentImages, Split
+from newfound.data.images import Dataset, ImageSet, ResidentImages, Split
 from newfound.data.sizes import choose_side
 
 Array = npt.NDArray[np.generic]
@@ -20,6 +21,8 @@ Labels = npt.ArrayLike
 Classes = npt.NDArray[np.int64]
 CHANNELS = (1, 3, 4)
 """Grey, colour, and colour with opacity."""
+DIM = 63
+"""Where no value is larger, little is left to be seen."""
 HIGHEST = 2**62
 """The highest class, above which new ones still have numbers."""
 
@@ -39,7 +42,19 @@ def from_arrays(images: Arrays, labels: Labels, num_novel: int) -> Dataset:
         Task(len(classes), num_novel),
         own_look(side),
     )
-    return own_dataset("arrays", split, [str(c) for c in classes], (), why)
+    found = own_dataset("arrays", split, [str(c) for c in classes], (), why)
+    return replace(found, warnings=dark_warnings(split.labelled, split.unlabelled) + found.warnings)
+
+
+def dark_warnings(*sets: ImageSet) -> tuple[str, ...]:
+    """What looks wrong with images none of which has a bright pixel: most likely they have another scale."""
+    top = max(int(each.pixels.max()) for each in sets if isinstance(each, ResidentImages) and len(each))
+    if top > DIM:
+        return ()
+    return (
+        f"the images look too dark: values of uint8 must span 0 (black) to 255 (white), floats 0 to 1; got "
+        f"{top} of 255 as the largest; scale them, new images as those that a run was trained on",
+    )
 
 
 def array_images(images: Arrays, size: Size) -> ResidentImages:

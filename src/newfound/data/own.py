@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from newfound.core.errors import DataError
+from newfound.core.errors import DataError, shortened
 from newfound.core.paths import checked_path
 from newfound.core.records import Say, Task
 from newfound.data.assemble import checked_num_novel, is_one_line, own_dataset, own_look
@@ -78,7 +78,14 @@ def load_own(
         "subset": subset and int(subset),
     }
     found = own_dataset(labelled.name, split, names.tolist(), skipped, why)
-    return replace(found, origin=origin, warnings=reading.warnings + found.warnings)
+    gone = sorted({label for _, label in known} - set(names.tolist()))
+    return replace(found, origin=origin, warnings=reading.warnings + _gone(gone) + found.warnings)
+
+
+def _gone(classes: Sequence[str]) -> tuple[str, ...]:
+    if not classes:
+        return ()
+    return (f"known classes without an image that can be read are left out: {shortened(classes)}",)
 
 
 def load_pile(

@@ -175,6 +175,7 @@ class Prediction:
     """What a run says of new images."""
 
     images: Sequence[str]
+    """Whole paths, which can be found again from wherever they are read."""
     shares: NDArray[np.floating]
     """(n, C) probabilities among all classes, the known ones first."""
     features: NDArray[np.floating] | None
@@ -195,4 +196,4 @@ def predict(folder: Folder, images: Path, strict: bool, with_features: bool, say
     pile = pile.to(run.viewer.device)
     shares = numpy_of(run.scores(pile).softmax(-1))
     features = numpy_of(run.viewer.over(pile, run.method.encoder)) if with_features else None
-    return Prediction(pile.names, shares, features, skipped)
+    return Prediction([os.path.abspath(name) for name in pile.names], shares, features, skipped)

@@ -24,13 +24,16 @@ def warn_of(lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def naming_arguments() -> Iterator[None]:
-    """Errors name the arguments of Python where they name the options of the command line."""
+def naming_arguments(again: str = "resume=True") -> Iterator[None]:
+    """Errors name the arguments of Python where they name the options of the command line.
+
+    `again` is what a call is repeated with after its run broke off.
+    """
     try:
         yield
     except NewfoundError as error:
         said = str(error) + ", with --resume" * isinstance(error, WriteError)
-        error.args = (said.replace("--resume", "resume=True").replace("--out", "out"),)
+        error.args = (said.replace("--resume", again).replace("--out", "out"),)
         raise
 
 
