@@ -50,7 +50,7 @@ def test_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         record["config"]["batch_size"] == record["step"]["batch_size"] == record["terms"]["batch_size"] == 8
     )
-    assert record["matrix_product"]["precision"] == record["precision"] == "float32"
+    assert record["precision"] == "float32"
     eager = record["step"]["modes"]["eager"]
     assert set(eager) == {*SPEED, "mode", "compile_seconds", "first_losses"}
     assert set(record["baseline"]) == {*SPEED, "network_ms", "precision", "workers", "times_as_long"}

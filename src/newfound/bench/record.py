@@ -62,11 +62,7 @@ def _record(setup: Setup, machine: Machine, parts: dict[str, Any], seconds: floa
         **provenance(setup.device),
         "device": setup.device.type,
         "precision": precision_name(machine.precision),
-        "matrix_product": {
-            "side": machine.scale.matrix_side,
-            "precision": precision_name(machine.precision),
-            "tflops": machine.product_tflops,
-        },
+        "matrix_product": {"side": machine.scale.matrix_side, "tflops": machine.product_tflops},
         **parts,
         "seconds": seconds,
     }

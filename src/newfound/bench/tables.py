@@ -34,12 +34,11 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _steps(record: Record) -> Table:
-    product = record["matrix_product"]
+    product = record["matrix_product"]["tflops"]
     config = record["config"]
     table = _table(
         f"{record['method']}, {record['benchmark']}, batch {config['batch_size']}: ms of a training step on "
-        f"{record['hardware']}; a matrix product in {product['precision']} runs at "
-        f"{_number(product['tflops'])} TFLOP/s",
+        f"{record['hardware']}; a matrix product in {record['precision']} runs at {_number(product)} TFLOP/s",
         *("way", "ms", "images/s", "TFLOP/s", "share", "GiB", *_PARTS),
     )
     ways = dict(record["step"]["modes"]) if "step" in record else {}

@@ -67,15 +67,10 @@ def _variations(name: str) -> Table:
         title=f"variations of {name}: newfound reproduce BENCHMARK {name} --recipe NAME",
     )
     entry = method_entry(name)
-    named = {
-        **entry.variations,
-        **{
-            f"{recipe} ({benchmark})": changes
-            for benchmark, variations in entry.only_on.items()
-            for recipe, changes in variations.items()
-        },
-    }
-    for recipe, changes in named.items():
+    named = list(entry.variations.items())
+    for benchmark, variations in entry.only_on.items():
+        named += [(f"{recipe} ({benchmark})", changes) for recipe, changes in variations.items()]
+    for recipe, changes in named:
         table.add_row(recipe, " ".join(f"{key}={value}" for key, value in changes.items()) or "nothing")
     return table
 

@@ -12,7 +12,7 @@ from newfound.core.errors import DataError
 from newfound.core.records import Task
 from newfound.data.assemble import checked_num_novel, own_dataset, own_look
 from newfound.data.decode import Pixels, Size, resized, to_rgb
-from newfound.data.images import Dataset, ImageSet, ResidentImages, Split
+from newfound.data.images import Dataset, ResidentImages, Split
 from newfound.data.sizes import choose_side
 
 Array = npt.NDArray[np.generic]
@@ -35,20 +35,16 @@ def from_arrays(images: Arrays, labels: Labels, num_novel: int) -> Dataset:
     side, why = choose_side([(picture.height, picture.width) for picture in pictures])
     known, pile = np.flatnonzero(given >= 0), np.flatnonzero(given < 0)
     classes, positions = np.unique(given[known], return_inverse=True)
-    split = Split(
-        _stacked(pictures, known, (side, side)),
-        torch.from_numpy(positions.astype(np.int64)),
-        _stacked(pictures, pile, (side, side)),
-        Task(len(classes), num_novel),
-        own_look(side),
-    )
+    labelled, unlabelled = (_stacked(pictures, rows, (side, side)) for rows in (known, pile))
+    class_ids = torch.from_numpy(positions.astype(np.int64))
+    split = Split(labelled, class_ids, unlabelled, Task(len(classes), num_novel), own_look(side))
     found = own_dataset("arrays", split, [str(c) for c in classes], (), why)
-    return replace(found, warnings=dark_warnings(split.labelled, split.unlabelled) + found.warnings)
+    return replace(found, warnings=dark_warnings(labelled, unlabelled) + found.warnings)
 
 
-def dark_warnings(*sets: ImageSet) -> tuple[str, ...]:
+def dark_warnings(*sets: ResidentImages) -> tuple[str, ...]:
     """What looks wrong with images none of which has a bright pixel: most likely they have another scale."""
-    top = max(int(each.pixels.max()) for each in sets if isinstance(each, ResidentImages) and len(each))
+    top = max(int(each.pixels.max()) for each in sets if len(each))
     if top > DIM:
         return ()
     return (
