@@ -82,20 +82,36 @@ def test_a_step_remembers_unlabelled_samples_in_both_branches_and_a_word_of_ever
     torch.autograd.backward(method.loss(out, batch(), CLOCK)["mutual"])
 
 
+def parted() -> DualRank:
+    """One whose branches no longer see the same, at test time."""
+    method = dualrank()
+    for parameter in method.local.parameters():
+        torch.nn.init.uniform_(parameter, -0.1, 0.1)
+    return method.eval()
+
+
 def test_local_heads_see_local_features() -> None:
-    method, images = dualrank().eval(), torch.rand(4, 3, 8, 8)
+    method, images = parted(), batch()
+    out = method(images, CLOCK)
+    maps = method.encoder.trunk(images.views[0].flatten(0, 1))
+    z = method.encoder.last_block(maps).mean((2, 3)), method.local(maps).mean((2, 3))
+    heads = (method.h, method.g), (method.local_h, method.local_g)
+    for b in range(2):
+        for head, said in zip(heads[b], (out["known"], out["novel"]), strict=True):
+            torch.testing.assert_close(said[:, b].flatten(0, 1), head(z[b]))
+
+
+def test_the_global_branch_alone_is_scored() -> None:
+    method, images = parted(), torch.rand(6, 3, 8, 8)
     maps = method.encoder.trunk(images)
     z = method.encoder.last_block(maps).mean((2, 3)), method.local(maps).mean((2, 3))
-    expected = [
-        torch.cat([method.h(z[0]), method.g(z[0])], -1),
-        torch.cat([method.local_h(z[1]), method.local_g(z[1])], -1),
-    ]
-    assert torch.equal(method.scores(images), torch.stack(expected))
-    for parameter in method.local.parameters():
-        torch.nn.init.zeros_(parameter)
-    other = method.scores(images)
-    assert torch.equal(other[0], expected[0])
-    assert not torch.equal(other[1], expected[1])
+    whole = torch.cat([method.h(z[0]), method.g(z[0])], -1)
+    parts = torch.cat([method.local_h(z[1]), method.local_g(z[1])], -1)
+    scores = method.scores(images)
+    assert scores.shape == (1, 6, 5)
+    assert torch.equal(scores[0], whole)
+    for other in (parts, (whole + parts) / 2, (whole.softmax(-1) + parts.softmax(-1)) / 2):
+        assert not torch.allclose(scores[0], other)
 
 
 @pytest.mark.parametrize(("branch", "name"), [(0, ""), (1, "_local")])
@@ -114,16 +130,16 @@ def test_both_branches_start_from_the_one_that_was_trained() -> None:
     trained = Known(SmallEncoder(), TASK, Known.Config()).state_dict()
     method = dualrank()
     assert "h.weight" in method.adopt(trained)
-    scores = method.eval().scores(torch.rand(4, 3, 8, 8))[..., :3]
-    assert torch.equal(scores[0], scores[1])
+    known = method.eval()(batch(), CLOCK)["known"]
+    assert torch.equal(known[:, 0], known[:, 1])
     assert not torch.equal(method.g.weight, method.local_g.weight)
 
 
 def test_branches_that_have_parted_stay_so() -> None:
-    parted = dualrank()
-    torch.nn.init.zeros_(parted.local_h.weight)
+    other = dualrank()
+    torch.nn.init.zeros_(other.local_h.weight)
     method = dualrank()
-    method.adopt(parted.state_dict())
+    method.adopt(other.state_dict())
     assert not method.local_h.weight.any()
 
 

@@ -7,14 +7,15 @@ The branches are two last blocks on one trunk, each with heads of its own. s_ij 
 entries of i and j are the same: for the global branch of its features, for the local one of the shares that
 the words of a dictionary of parts have in its map. S_b is a softmax over how similar branch b finds an
 unlabelled sample to itself in the other view and to samples before it; KL is the mean of both directions.
+What an image is, the global branch says alone, as in the published code: the local one is there to teach it.
 
 Shapes: V = 2 views, 2 branches (the global one first), B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes.
 
 Deviation: from the published code, which is for fine-grained data alone, but not from what it describes:
 there the local heads see the features of the global branch, and the local pairs compare a view with itself.
-Maps of 2 x 2 cells keep their border, since nothing else would be left. Nothing makes the two g number the
-classes alike, so each branch is scored as a head by itself; where one is asked for, it is the global one.
+Maps of 2 x 2 cells keep their border, since nothing else would be left. The last epoch counts, where that
+code keeps the one of highest accuracy on the novel classes.
 """
 
 from collections.abc import Mapping
@@ -140,4 +141,5 @@ class DualRank(Method):
         return taken
 
     def scores(self, images: Tensor) -> Tensor:
-        return torch.cat(self.logits(self.branches(images)[0]), dim=-1)
+        z = self.encoder(images)
+        return torch.cat([self.h(z), self.g(z)], dim=-1).float()[None]
