@@ -1,6 +1,7 @@
-"""The contract of an encoder: a trunk, then a last block that a method may copy or train alone."""
+"""The contract of an encoder: a trunk and a last block that a method may copy or train alone."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 class Encoder(nn.Module, ABC):
     """Images (B, 3, H, W) → features (B, dim)."""
 
+    cache_version: ClassVar[int] = 1
+    """Increase it when the same training gives other weights: caches of other versions are ignored."""
     dim: int
 
     @abstractmethod
@@ -21,7 +24,7 @@ class Encoder(nn.Module, ABC):
         """(B, d, h, w) → (B, dim, h', w')."""
 
     def freeze_trunk(self) -> None:
-        """Leave the last block alone to be trained; BatchNorm statistics of the trunk still move."""
+        """Train the last block only; BatchNorm statistics of the trunk are still updated."""
         trained = set(self.last_block.parameters())
         for parameter in self.parameters():
             if parameter not in trained:
@@ -33,5 +36,5 @@ class Encoder(nn.Module, ABC):
 
 
 def pooled(maps: Tensor) -> Tensor:
-    """(B, D, h, w) → (B, D) means; at least float32: features are ranked, and bf16 would make ties."""
+    """(B, D, h, w) → means (B, D), at least float32: methods rank features, and bf16 would create ties."""
     return maps.mean(dim=(2, 3), dtype=torch.promote_types(maps.dtype, torch.float32))

@@ -1,17 +1,46 @@
-"""The few errors a user meets, each one sentence: what, must be, got, remedy."""
+"""The errors a user meets: a fact in one sentence, and a hint that each edge puts into its own words."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from enum import Enum
+
+
+class Hint(Enum):
+    """What may help. The value is the wording for Python callers; the command line has its own."""
+
+    RESUME = "Pass resume=True to continue it."
+    NEW_FOLDER = "Choose another folder."
+    RESUME_OR_NEW_FOLDER = "Pass resume=True to continue it, or choose another folder."
+    RETRY = "Repeat the call with resume=True once that is fixed."
+    NUM_NOVEL = "Pass num_novel if you know the number."
+    DATA_DIR = "Pass the folder of the official files as data_dir."
+    SOURCE = "Pass a benchmark, or labelled and unlabelled images."
+    RELOCATE = "If the images moved, run `newfound relocate`."
+    METHODS = "newfound.method_names() lists the methods."
+    SETTINGS = "`newfound methods METHOD` lists the settings."
+    ENCODERS = "`newfound encoders` lists the encoders."
+    BENCHMARKS = "newfound.benchmark_names() lists the benchmarks."
+    HOLD_OUT = "Leave it out for the default, two fifths of the known classes."
+    FORMAT = "Choose another file name, or pass the format."
+    CLASSES = "Review.names lists the classes."
+    NO_STRICT = "Fix or remove the file, or do without strict."
 
 
 class NewfoundError(Exception):
-    """Something the user can mend; the command line prints it and exits with `exit_code`."""
+    """Something the user can fix; the command line prints it and exits with `exit_code`."""
 
     exit_code = 1
 
+    def __init__(self, message: str, hint: Hint | None = None) -> None:
+        super().__init__(message, hint)
+        self.message, self.hint = message, hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint.value}" if self.hint else self.message
+
 
 class UsageError(NewfoundError, ValueError):
-    """The call itself is wrong: a name, a key, a value, a combination."""
+    """The call is wrong: a name, a key, a value, a combination."""
 
     exit_code = 2
 
@@ -25,28 +54,22 @@ class CheckpointError(NewfoundError):
 
 
 class RunError(NewfoundError):
-    """A run cannot go on: the loss is not finite, the disk or the memory is full."""
-
-
-class WriteError(RunError):
-    """A file cannot be written; the message ends in "repeat the call", since that goes on with a run."""
+    """A run cannot continue: a damaged record, a loss that is not finite, a full disk or memory."""
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, on the host or on a GPU; torch says so in words only."""
+    """Whether memory ran out, on the host or on a GPU; torch only says so in its message."""
     words = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(each in str(error).lower() for each in words)
 
 
-def in_words(error: Exception) -> str:
-    """What an error says; of a key that is missing, that it is, and of a file what the system says."""
+def reason_of(error: BaseException) -> str:
+    """One line: what the system says of a file, else the first line of the message.
+
+    Where the first line only announces the reason, the last one is added.
+    """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return f"no {error}" if isinstance(error, KeyError) else str(error)
-
-
-def reason_of(error: BaseException) -> str:
-    """The first line of what an error says, and its last where the first one only announces it."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return f"{lines[0]} {lines[-1].strip()}" if lines[0].endswith(":") else lines[0]
 
@@ -57,9 +80,9 @@ def shortened(items: Sequence[str], most: int = 3) -> str:
     return ", ".join(items[:most]) + more or "none"
 
 
-def unknown(kind: str, name: str, known: Iterable[str], remedy: str) -> UsageError:
-    """The error for a name that is not in a list, naming the nearest one that is."""
+def unknown(kind: str, name: str, known: Iterable[str], hint: Hint | None = None) -> UsageError:
+    """The error for a name that does not exist, with the nearest one that does."""
     lower = {each.lower(): each for each in known}
     near = get_close_matches(str(name).lower(), lower, n=1, cutoff=0.6)
-    hint = f"; did you mean {lower[near[0]]!r}?" if near else ";"
-    return UsageError(f"unknown {kind} {name!r}{hint} {remedy}")
+    guess = f" Did you mean {lower[near[0]]!r}?" if near else ""
+    return UsageError(f"Unknown {kind} {name!r}.{guess}", hint)

@@ -1,6 +1,6 @@
-"""What trains: a Learner has a forward and a loss; a Method is the Learner that finds the novel classes.
+"""Learners: a forward and a loss. A Method is the learner that discovers the novel classes.
 
-A pretraining stage is a Learner too. A run is a chain: each learner adopts the weights of the one before.
+Pretraining stages are learners too. A run is a chain: each learner adopts the weights of the previous one.
 """
 
 from abc import ABC, abstractmethod
@@ -11,16 +11,16 @@ from typing import Any, ClassVar, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from newfound.core.config import TrainConfig
 from newfound.core.encoder import Encoder
 from newfound.core.errors import CheckpointError, shortened
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
+from newfound.core.settings import TrainConfig
 
 Uses = Literal["labelled", "unlabelled", "both"]
 
 
 class Bank(Protocol):
-    """The whole training set in evaluation mode, for learners that look at it between epochs."""
+    """The whole training set, evaluated without augmentation, for learners that need it between epochs."""
 
     labels: Tensor
 
@@ -31,16 +31,18 @@ class Bank(Protocol):
 
 @dataclass(frozen=True)
 class NoSettings:
-    """The config of a learner that has none."""
+    """The config of a learner without settings."""
 
 
 class Learner(nn.Module, ABC):
-    """An encoder, heads and a loss. Parameters live in `forward`; `loss` is mathematics on its outputs."""
+    """An encoder, heads and a loss. Only `forward` uses parameters; `loss` is a function of its outputs."""
 
     Config: ClassVar[type] = NoSettings
+    cache_version: ClassVar[int] = 1
+    """Increase it when the same training gives other weights: caches of other versions are ignored."""
     uses: ClassVar[Uses] = "both"
     fewest: ClassVar[int] = 1
-    """Images of either kind that a batch must have."""
+    """Minimum number of images of each kind in a batch."""
     encodes_crop_by_crop = False
 
     def __init__(self, encoder: Encoder, task: Task, config: Any) -> None:
@@ -50,21 +52,21 @@ class Learner(nn.Module, ABC):
     @property
     @abstractmethod
     def views(self) -> Views:
-        """What the loader must prepare."""
+        """The crops that the loader must prepare."""
 
     @abstractmethod
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
-        """The only place where parameters are used in training."""
+        """The only place where training uses parameters."""
 
     @abstractmethod
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
-        """Named terms whose means add up to what is minimised."""
+        """Named terms; the sum of their means is minimised."""
 
     def encode(self, views: tuple[Tensor, ...]) -> Tensor:
-        """One encoder call for each crop size: (V_s, B, 3, h, w) each → (V, B, D).
+        """One encoder call per crop size: (V_s, B, 3, h, w) each → (V, B, D).
 
-        Deviation: so BatchNorm sees the crops of one size together; the published codes encode one at a time,
-        as norm_over=crop does.
+        Deviation: BatchNorm therefore sees all crops of one size together. The published implementations
+        encode one crop at a time, as norm_over=crop does.
         """
         if self.encodes_crop_by_crop:
             return torch.stack([self.encoder(crop) for crops in views for crop in crops])
@@ -72,62 +74,62 @@ class Learner(nn.Module, ABC):
         return torch.cat(features)
 
     def begin(self, bank: Bank) -> None:
-        """Before the first epoch."""
+        """Called before the first epoch."""
 
     def after_step(self) -> None:
-        """After each optimiser step and once before the first; must not synchronise with the host."""
+        """Called after each optimiser step and once before the first; must not synchronise with the host."""
 
     def after_epoch(self, bank: Bank, clock: Clock) -> None:
-        """After each epoch, `clock` still showing it."""
+        """Called after each epoch, with the clock of that epoch."""
 
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
-        """Take over every weight of the learner before that this one has too; list what was taken.
+        """Load every weight of the previous learner that this one has too; return their names.
 
-        The two encoders must be the same and every shape must fit; heads of the earlier stage that this
-        learner does not have stay behind.
+        The encoders must be identical and all shapes must match. Heads that only the previous learner has
+        are dropped.
         """
         own = self.state_dict()
-        missing, strange = (
+        missing, unexpected = (
             sorted(key for key in one if key.startswith("encoder.") and key not in other)
             for one, other in ((own, weights), (weights, own))
         )
         shared = sorted(key for key in weights if key in own)
         misfits = [key for key in shared if weights[key].shape != own[key].shape]
-        if missing or strange or misfits:
-            shapes = [f"{k} {tuple(weights[k].shape)} (need {tuple(own[k].shape)})" for k in misfits]
+        if missing or unexpected or misfits:
+            shapes = [f"{k} {tuple(weights[k].shape)} instead of {tuple(own[k].shape)}" for k in misfits]
             raise CheckpointError(
-                "the pretrained weights do not fit this encoder and task; "
-                f"missing: {shortened(missing)}; unexpected: {shortened(strange)}; "
-                f"of another shape: {shortened(shapes)}; pretrain with the same encoder and classes"
+                "The pretrained weights do not fit this encoder and these classes. "
+                f"Missing: {shortened(missing)}; unexpected: {shortened(unexpected)}; "
+                f"wrong shape: {shortened(shapes)}."
             )
         self.load_state_dict({key: weights[key] for key in shared}, strict=False)
         return shared
 
 
 class Method(Learner):
-    """A paper: its config, its heads, its loss."""
+    """A novel class discovery method: its settings, heads, loss and scores."""
 
     schedules: ClassVar[Mapping[str, TrainConfig]]
-    """How each stage of a run is trained, in order; the method's own comes last and is `discover`.
+    """The stages of a run in order and how each is trained; the last is the method's own, `discover`.
 
-    The stages before it are named as they are registered; their settings are `NAME.key`.
+    The others are named as registered; their settings are `NAME.key`.
     """
     joint = False
-    """Whether scores of known and of novel classes can be compared: then an image may look known."""
+    """Whether scores of known and novel classes are comparable, so that an image can look known."""
     matched: ClassVar[tuple[str, ...]] = ("pretrain",)
-    """The stages before it on the matched track, where all methods share the first."""
+    """The stages before discovery on the matched track; all methods share the first."""
 
     @abstractmethod
     def scores(self, images: Tensor) -> Tensor:
-        """(B, 3, H, W) → (K, B, C) what each head says of each image at test time, known classes first.
+        """(B, 3, H, W) → each head's logits at test time (K, B, C), known classes first.
 
-        The softmax of a row is how sure the head is.
+        The softmax of a row is the head's confidence.
         """
 
     def both_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """`scores`, and (K, B, C_u) what each head says of the same images if they are known to be novel.
+        """`scores`, and the logits (K, B, C_u) for images that are known to be novel.
 
-        A method whose second are no part of the first gives both from one pass of the encoder.
+        Override it where the second are not a slice of the first, to compute both in one encoder pass.
         """
         joint = self.scores(images)
         return joint, joint[..., self.task.num_known :]

@@ -1,9 +1,8 @@
-"""The records that pass between the layers.
+"""The records that pass between layers.
 
 Shapes: V views, K heads, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,23 +11,19 @@ from torch import Tensor
 Outputs = dict[str, Tensor]
 """What a learner's forward returns; joint logits, where it has them, are `logits` (V, K, B, C)."""
 
-Say = Callable[[str], None]
-"""Where a line for the user goes."""
-OFTEN = 5.0
-"""Seconds between lines of how something goes."""
-
 Losses = dict[str, Tensor]
-"""Named terms whose means add up to what is minimised; a (K,) term also ranks the heads."""
+"""Named terms; the sum of their means is minimised. A term of shape (K,) also ranks the heads."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """How many classes are known and how many are to be found."""
+    """The number of known and of novel classes."""
 
     num_known: int
     num_novel: int
+    """0 where no novel classes are looked for, which is all that pretraining needs."""
     num_unlabelled: int = 0
-    """Images in the unlabelled set, for learners that remember something of each."""
+    """Size of the unlabelled set, for learners that store something per image."""
 
     @property
     def num_classes(self) -> int:
@@ -37,7 +32,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Views:
-    """What the loader prepares of each image: `large` full-size crops and `small` ones."""
+    """The crops that the loader makes of each image: `large` full-size ones and `small` ones."""
 
     large: int = 1
     small: int = 0
@@ -49,14 +44,14 @@ class Views:
 
 @dataclass(frozen=True)
 class Batch:
-    """N labelled rows first, M unlabelled after, both fixed: slices, no masks, static shapes."""
+    """N labelled rows, then M unlabelled ones; both numbers are fixed, so slices replace masks."""
 
     views: tuple[Tensor, ...]
-    """One tensor (V_s, B, 3, h, w) for each crop size, the large ones first."""
+    """One tensor (V_s, B, 3, h, w) per crop size, large crops first."""
     labels: Tensor
-    """(N,) classes of the labelled rows; nothing is known of the others."""
+    """(N,) classes of the labelled rows."""
     index: Tensor
-    """(B,) the row of each sample in its own set, labelled or unlabelled."""
+    """(B,) position of each sample in its own set, labelled or unlabelled."""
 
     @property
     def num_labelled(self) -> int:
@@ -65,11 +60,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Clock:
-    """When a step happens; `epoch` is a tensor so that a captured step can follow it."""
+    """The time of a step; `epoch` is a tensor so that a captured step can read it."""
 
     epoch: Tensor
 
 
 def total(losses: Losses) -> Tensor:
-    """What is minimised: the sum of the terms, each averaged over its heads."""
+    """The objective: the sum of the terms, each averaged over its heads."""
     return torch.stack([term.mean() for term in losses.values()]).sum()

@@ -1,19 +1,115 @@
-"""The tables of methods and pretraining stages: a name, a class, the values its paper gives a benchmark."""
+"""What can be plugged in: methods, stages, encoders, data sets and exporters, each by a decorator.
 
+Plug-ins from outside come through an entry point (group `newfound.methods`, `newfound.stages`,
+`newfound.encoders`, `newfound.datasets` or `newfound.exporters`) or a module that the environment variable
+NEWFOUND_PLUGINS names. This module does not import torch.
+"""
+
+import logging
+import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from newfound.core.code import digest_of_code, forget, modules_of
-from newfound.core.config import Overrides, Recipe, RunConfig, TrainConfig, override
-from newfound.core.errors import UsageError, unknown
-from newfound.core.learner import Learner, Method
-from newfound.core.own_methods import VARIABLE
+from newfound.core.errors import Hint, NewfoundError, UsageError, reason_of, unknown
+from newfound.core.settings import Overrides, Recipe, RunConfig, TrainConfig, override
 
-L = TypeVar("L", bound=type[Learner])
-M = TypeVar("M", bound=type[Method])
+if TYPE_CHECKING:
+    from newfound.core.encoder import Encoder
+    from newfound.core.learner import Learner, Method
+
+VARIABLE = "NEWFOUND_PLUGINS"
+"""Modules to import, separated by commas."""
+T = TypeVar("T")
+D = TypeVar("D")
+M = TypeVar("M", bound="type[Method]")
+E = TypeVar("E", bound="Callable[..., Encoder]")
+log = logging.getLogger(__name__)
+
+
+class Registry(Generic[T]):
+    """Name → what was registered under it. The first look-up imports our own and then all plug-ins."""
+
+    def __init__(self, kind: str, group: str, home: str, hint: Hint | None = None) -> None:
+        self.kind, self.hint = kind, hint
+        self.group, self.home = f"newfound.{group}", f"newfound.{home}"
+        self.items: dict[str, T] = {}
+        self.descriptions: dict[str, str] = {}
+        """One line for some of them."""
+        self._loaded = False
+
+    def register(self, name: str) -> Callable[[D], D]:
+        """The decorator that registers a class, a function or an object."""
+
+        def add(item: D) -> D:
+            self.add(name, item)
+            return item
+
+        return add
+
+    def add(self, name: str, item: Any, description: str = "") -> None:
+        """Register `item`. A name has one definition, which may come again when its module is reloaded."""
+        old, new = (_definition(each) for each in (self.items.get(name, item), item))
+        if old != new:
+            raise UsageError(f"The {self.kind} name {name!r} of {new} is already taken by {old}.")
+        self.items[name], self.descriptions[name] = item, description
+
+    def get(self, name: str) -> T:
+        if name not in self.items:
+            self.load()
+        if name not in self.items:
+            raise unknown(self.kind, name, self.items, self.hint)
+        return self.items[name]
+
+    def names(self) -> list[str]:
+        self.load()
+        return sorted(self.items)
+
+    def load(self) -> None:
+        """Import our own modules and the plug-ins, once."""
+        if not self._loaded:
+            import_module(self.home)
+            load_plugins(self.group)
+            self._loaded = True
+
+
+def _definition(item: Any) -> str:
+    """Where the class or function of an item is: a method's, that of a partial call, or an object's type."""
+    item = item.method if isinstance(item, Entry) else getattr(item, "func", item)
+    defined = item if hasattr(item, "__qualname__") else type(item)
+    return f"{defined.__module__}.{defined.__qualname__}"
+
+
+def load_plugins(group: str) -> None:
+    """Import the entry points of this group, and the modules in NEWFOUND_PLUGINS.
+
+    A broken entry point is a warning, since any installed package may bring one; a broken module of the
+    variable is an error. Modules are also found in the current folder.
+    """
+    for each in entry_points(group=group):
+        try:
+            each.load()
+        except Exception as error:
+            log.warning("Ignoring the plug-in %s (%s): %s", each.name, each.value, reason_of(error))
+    names = plugin_modules()
+    if names and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    for name in names:
+        try:
+            import_module(name)
+        except NewfoundError:
+            raise
+        except Exception as error:
+            raise UsageError(f"Cannot import {name!r}, named in {VARIABLE}: {reason_of(error)}.") from error
+
+
+def plugin_modules() -> list[str]:
+    """The modules that NEWFOUND_PLUGINS names."""
+    return [name for part in os.environ.get(VARIABLE, "").split(",") if (name := part.strip())]
 
 
 @dataclass(frozen=True)
@@ -21,32 +117,33 @@ class Entry:
     """One registered method."""
 
     name: str
-    method: type[Method]
+    method: "type[Method]"
     preset: Overrides = field(default_factory=dict)
     published: Mapping[str, Overrides] = field(default_factory=dict)
-    """Benchmark → the values the paper trains it with."""
+    """Benchmark → the paper's values for it."""
     ours: Mapping[str, Overrides] = field(default_factory=dict)
-    """Benchmark or kind of data → values we chose where no paper gives any."""
+    """Benchmark or kind of data → our values where no paper gives any."""
     variations: Mapping[str, Overrides] = field(default_factory=dict)
-    """Name → what it changes: the rows of an ablation, the matched track."""
+    """Name → changed settings: the rows of an ablation, the matched track."""
     only_on: Mapping[str, Mapping[str, Overrides]] = field(default_factory=dict)
-    """Benchmark → variations that mean something there alone, such as a shorter schedule."""
+    """Benchmark → variations that only make sense there, such as a shorter schedule."""
     what: str = ""
-    """What it is, where its module is about several methods."""
+    """Description, where one module defines several methods."""
 
-    @cached_property
-    def code(self) -> str:
-        """A digest of its code and of its stages', to tell runs of other code; empty where it has no file."""
-        stages = (stage_class(stage) for stage in self.method.schedules if stage != "discover")
-        return digest_of_code(name for learner in (self.method, *stages) for name in modules_of(learner))
+    @property
+    def versions(self) -> dict[str, int]:
+        """Stage → `cache_version` of its learner."""
+        learners = {stage: STAGES.get(stage) for stage in self.method.schedules if stage != "discover"}
+        return {stage: each.cache_version for stage, each in {**learners, "discover": self.method}.items()}
 
     @property
     def description(self) -> str:
-        """What it is in one line: the first of its module, if nothing else is said."""
-        return self.what or (sys.modules[self.method.__module__].__doc__ or "").partition("\n")[0]
+        """One line; by default the first of its module's docstring."""
+        module = sys.modules.get(self.method.__module__)
+        return self.what or (getattr(module, "__doc__", None) or "").partition("\n")[0]
 
     def values_for(self, benchmark: str) -> tuple[str, Overrides]:
-        """Whose values a benchmark is trained with, and which; imagenet-30-a has those of imagenet-30."""
+        """Origin of the values for a benchmark, and the values; imagenet-30-a has those of imagenet-30."""
         for name in _families(benchmark):
             if name in self.published:
                 return "published", self.published[name]
@@ -55,34 +152,25 @@ class Entry:
         return "default", {}
 
     def variations_for(self, benchmark: str) -> dict[str, Overrides]:
-        """The variations that a benchmark can be trained with."""
+        """The variations available on a benchmark."""
         return {**self.variations, **self.only_on.get(benchmark, {})}
 
 
 def _families(benchmark: str) -> Iterator[str]:
-    """A benchmark and what it belongs to: cifar100-80-10, cifar100-80, cifar100."""
+    """A benchmark and its families: cifar100-80-10, cifar100-80, cifar100."""
     while benchmark:
         yield benchmark
         benchmark = benchmark.rpartition("-")[0]
 
 
-def with_defaults(method: str, settings: Overrides) -> dict[str, Any]:
-    """Settings that an earlier version wrote, with those that are new since."""
-    return recipe_for(method, "").flat() | dict(settings)
-
-
-def changes_nothing(method: str, benchmark: str, variation: str) -> bool:
-    """Whether a named variation is what the method is trained with on that benchmark anyway."""
-    variations = _METHODS[method].variations_for(benchmark) if method in _METHODS else {}
-    if variation not in variations:
-        return False
-    varied = recipe_for(method, benchmark, variations[variation])
-    return varied == recipe_for(method, benchmark)
-
-
-_METHODS: dict[str, Entry] = {}
+METHODS: Registry[Entry] = Registry("method", "methods", "methods", Hint.METHODS)
+STAGES: "Registry[type[Learner]]" = Registry("stage", "stages", "stages")
+ENCODERS: "Registry[Callable[[], Encoder]]" = Registry("encoder", "encoders", "nn.encoders", Hint.ENCODERS)
+DATASETS: Registry[Any] = Registry("data set", "datasets", "data.benchmarks", Hint.BENCHMARKS)
+EXPORTERS: Registry[Any] = Registry("format", "exporters", "review.export", Hint.FORMAT)
+register_stage, register_dataset, register_exporter = STAGES.register, DATASETS.register, EXPORTERS.register
+method_names, method_entry, stage_class = METHODS.names, METHODS.get, STAGES.get
 _MATCHED: dict[str, Overrides] = {}
-_STAGES: dict[str, type[Learner]] = {}
 
 
 def register(
@@ -95,100 +183,65 @@ def register(
     variations: Mapping[str, Overrides] | None = None,
     only_on: Mapping[str, Mapping[str, Overrides]] | None = None,
 ) -> Callable[[M], M]:
-    """Make a method known by `name`; several names may share a class through their presets."""
+    """Register a method; several names may share a class and differ in their presets."""
 
     def add(method: M) -> M:
-        if name in _METHODS:
-            _check_same(name, _METHODS[name].method, method)
-            forget()
-        _check_schedules(name, method)
+        stages = list(getattr(method, "schedules", {}))
+        if stages[-1:] != ["discover"]:
+            given = ", ".join(stages) or "none"
+            raise UsageError(f"The last stage in schedules of {name} must be 'discover', got {given}.")
         named = {"matched": {"track": "matched"}, **(variations or {})}
-        _METHODS[name] = Entry(
-            name, method, preset or {}, published or {}, ours or {}, named, only_on or {}, what
-        )
+        entry = Entry(name, method, preset or {}, published or {}, ours or {}, named, only_on or {}, what)
+        METHODS.add(name, entry)
         return method
 
     return add
 
 
-def _check_same(name: str, old: type[Learner], new: type[Learner]) -> None:
-    """Refuse a name that another class has; the same one comes again when its module is reloaded."""
-    before, now = (f"{each.__module__}.{each.__qualname__}" for each in (old, new))
-    if before != now:
-        raise UsageError(
-            f"a registered name must be of one class; got {name!r} for {now}, and {before} has it already; "
-            "choose another name"
-        )
+def register_encoder(name: str, what: str = "", **arguments: object) -> Callable[[E], E]:
+    """Register an encoder: a class or function, which is called with these arguments, and what it is for."""
 
-
-def _check_schedules(name: str, method: type[Method]) -> None:
-    """Every run of a method ends with a stage of its own."""
-    stages = list(getattr(method, "schedules", {}))
-    if stages[-1:] != ["discover"]:
-        raise UsageError(
-            f"schedules of {name} must name the stages of a run in order, discover as the last; "
-            f"got {', '.join(stages) or 'none'}; for example {{'discover': TrainConfig()}}"
-        )
-
-
-def register_stage(name: str) -> Callable[[L], L]:
-    """Make a pretraining stage known by `name`."""
-
-    def add(learner: L) -> L:
-        _check_same(name, _STAGES.get(name, learner), learner)
-        _STAGES[name] = learner
-        return learner
+    def add(build: E) -> E:
+        description = what or (build.__doc__ or "").partition("\n")[0]
+        ENCODERS.add(name, partial(build, **arguments), description)
+        return build
 
     return add
 
 
 def register_matched(values: Mapping[str, Overrides]) -> None:
-    """Declare the matched track: the values of each benchmark or kind of data, "" of all that are not named.
+    """Declare the matched track: values by benchmark or kind of data; "" is for all others.
 
-    A method takes over what it has a setting for.
+    A method takes the values it has a setting for.
     """
     _MATCHED.update(values)
 
 
-def method_names() -> list[str]:
-    return sorted(_METHODS)
-
-
-def method_entry(name: str) -> Entry:
-    if name not in _METHODS:
-        remedy = f"newfound methods lists all {len(_METHODS)}; {VARIABLE} names modules with others"
-        raise unknown("method", name, _METHODS, remedy)
-    return _METHODS[name]
-
-
-def stage_class(name: str) -> type[Learner]:
-    if name not in _STAGES:
-        raise unknown("stage", name, _STAGES, f"there are {', '.join(_STAGES)}")
-    return _STAGES[name]
-
-
 def recipe_for(name: str, benchmark: str, overrides: Overrides | None = None) -> Recipe:
-    """A method's settings for a benchmark: defaults, preset, ours or published values, then `overrides`."""
+    """A method's settings for a benchmark: defaults, preset, our or published values, then `overrides`.
+
+    `recipe_for(name, "", settings)` restores a recipe from the settings that a run stored.
+    """
     entry, overrides = method_entry(name), overrides or {}
-    layers = [entry.preset, entry.values_for(benchmark)[1]]
-    if overrides.get("track") == "matched":
-        recipe = _matched_recipe(entry, benchmark, layers)
-    else:
-        recipe = Recipe(name, entry.method.Config(), dict(entry.method.schedules), RunConfig())
-        for layer in layers:
-            recipe = override(recipe, layer)
-    return override(recipe, overrides)
-
-
-def _matched_recipe(entry: Entry, benchmark: str, layers: Iterable[Overrides]) -> Recipe:
-    """The method trained as every other is; of its own settings, those of its objective stay."""
-    method = entry.method
-    train = {stage: method.schedules.get(stage, TrainConfig()) for stage in (*method.matched, "discover")}
-    recipe = Recipe(entry.name, method.Config(), train, RunConfig())
-    known = recipe.flat()
-    if not train["discover"].epochs:  # it trains nothing of its own
-        known.pop("epochs")
-    shared = next((_MATCHED[name] for name in _families(benchmark) if name in _MATCHED), _MATCHED[""])
-    for layer in (*layers, shared):
-        recipe = override(recipe, {key: value for key, value in layer.items() if key in known})
+    method, layers = entry.method, [entry.preset, entry.values_for(benchmark)[1]]
+    is_matched = overrides.get("track") == "matched"
+    stages = (*method.matched, "discover") if is_matched else method.schedules
+    train = {stage: method.schedules.get(stage, TrainConfig()) for stage in stages}
+    recipe = Recipe(name, method.Config(), train, RunConfig())
+    if is_matched:  # only the settings of its objective are the method's own; all methods share the training
+        known = recipe.flat()
+        if not train["discover"].epochs:  # it trains nothing of its own
+            known.pop("epochs")
+        shared = next((_MATCHED[each] for each in _families(benchmark) if each in _MATCHED), _MATCHED[""])
+        layers = [{key: layer[key] for key in layer if key in known} for layer in (*layers, shared)]
+    for layer in (*layers, overrides):
+        recipe = override(recipe, layer)
     return recipe
+
+
+def changes_nothing(method: str, benchmark: str, variation: str) -> bool:
+    """Whether a variation equals the method's default training on that benchmark."""
+    variations = method_entry(method).variations_for(benchmark) if method in method_names() else {}
+    if variation not in variations:
+        return False
+    return recipe_for(method, benchmark, variations[variation]) == recipe_for(method, benchmark)

@@ -1,6 +1,6 @@
-"""Every random stream is derived from the run's seed and the names of what it is for.
+"""Random streams, each derived from the run's seed and the name of its purpose.
 
-A stream depends on nothing that happened before it, so a resumed run needs no saved generator state.
+A stream does not depend on what was drawn before, so resuming needs no saved generator state.
 """
 
 from hashlib import blake2b
@@ -9,7 +9,7 @@ import torch
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """A 63-bit seed for the stream called `names` of the run with `seed`."""
+    """A 63-bit seed for the stream called `names`."""
     text = "/".join(str(part) for part in (seed, *names))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 

@@ -1,0 +1,58 @@
+"""Where a data set comes from, in a form that a run can store and load again."""
+
+import os
+from collections.abc import Sequence
+
+from pydantic import BaseModel, field_validator
+
+
+class Source(BaseModel, extra="forbid", frozen=True):
+    """A named benchmark, a person's own labelled and unlabelled images, or arrays."""
+
+    benchmark: str | None = None
+    data_dir: str | None = None
+    subset: int | None = None
+    """At most this many images of each class."""
+    labelled: str | None = None
+    unlabelled: str | None = None
+    num_novel: int | None = None
+    """How many novel classes to look for; None if unknown, or if the benchmark says it."""
+    size: int | None = None
+    strict: bool = False
+    arrays: str | None = None
+    """The fingerprint of images that were passed in Python, which cannot be loaded again."""
+    estimated: str | None = None
+    """The algorithm that `num_novel` comes from, where it was estimated."""
+    held_out: int | None = None
+    """How many known classes play the novel ones; the true novel images are dropped."""
+
+    @field_validator("labelled", "unlabelled")
+    @classmethod
+    def _absolute(cls, path: str | None) -> str | None:
+        """So that the images are found from any working directory."""
+        return os.path.abspath(path) if path else path
+
+    @property
+    def name(self) -> str:
+        """What recipes are looked up by: the benchmark, or `own`."""
+        return self.benchmark or "own"
+
+    @property
+    def has_truth(self) -> bool:
+        """Whether the classes of its unlabelled images are known to the evaluator."""
+        return self.benchmark is not None or self.held_out is not None
+
+    def relative(self, paths: Sequence[str]) -> list[str]:
+        """Paths without the folder they were given in, so that they stay the same when it moves.
+
+        Paths that a list names outside its own folder lose the folder they have in common.
+        """
+        roots = []
+        for given in filter(None, (self.unlabelled, self.labelled)):
+            folder = os.path.join(given, "")
+            if not any(path.startswith(folder) for path in paths):  # a CSV or list, or it holds none of them
+                folder = os.path.join(os.path.dirname(given), "")
+            roots.append(folder)
+        if roots and (elsewhere := [path for path in paths if not path.startswith(tuple(roots))]):
+            roots.append(os.path.join(os.path.commonpath([os.path.dirname(path) for path in elsewhere]), ""))
+        return [path.removeprefix(next(filter(path.startswith, roots), "")) for path in paths]
