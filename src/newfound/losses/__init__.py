@@ -1,1 +1,1 @@
-"""Losses: pure functions, tensors in, a scalar or one value for each head out."""
+"""Losses that several methods share: pure functions of tensors that return a scalar or one value per head."""

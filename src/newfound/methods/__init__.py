@@ -1,7 +1,6 @@
-"""One paper per file. Importing the package registers them, and methods in files of one's own after them."""
+"""One paper per file. Importing the package registers the methods."""
 
-from newfound.core.own_methods import import_own_methods
-from newfound.methods import (  # noqa: F401 (what matters is that they register)
+from newfound.methods import (  # noqa: F401 (registers the methods)
     comex,
     dtc,
     dualrank,
@@ -15,5 +14,3 @@ from newfound.methods import (  # noqa: F401 (what matters is that they register
     rs,
     uno,
 )
-
-import_own_methods()

@@ -3,28 +3,28 @@
     L = (L_CE + L_over) / 2 + (L_CE' + L_over') / 2 + weight * (|b_novel| + |n_known| + |n_over_known|) / 3
 
 Two groups of experts, each over all classes. Class-wise: h for the known and g for the novel ones, as in UNO;
-their losses are L_CE and L_over. Batch-wise: b, which learns from labelled samples alone, and n, which learns
-from the others; their losses have a prime. The norms are of what b says of novel and n of known classes, so
-that at test time, when nobody knows the set of an image, the logits of all experts can be added.
+their losses are L_CE and L_over. Batch-wise: b, trained on labelled samples only, and n, trained on
+unlabelled ones; their losses have a prime. The norms penalise b's novel and n's known logits, so that the
+logits of all experts can be added at test time, when the set of an image is unknown.
 
-A target is the mean of what Sinkhorn makes of both groups, mixed with the targets of neighbours in a memory
-of this and earlier batches once it is full, and sharpened.
+A target is the mean of Sinkhorn's assignments of both groups, mixed with the targets of neighbours in a
+memory of recent batches once it is full, and sharpened.
 
 Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes, d projected dimensions.
 
-`logits`, which the plug-in `constraints` sees, are the class-wise ones. The norms are Frobenius norms of
-whole tensors, as published: they grow with the square root of the batch, and b counts once for every head.
-Among novel classes alone, b is not asked: it never learned from their samples.
+`logits`, which the constraints use, are the class-wise ones. The norms are Frobenius norms of whole tensors,
+as published: they grow with the square root of the batch size, and b counts once per head. Scores among novel
+classes only leave b out, since it was never trained on their samples.
 
-Deviation: with UNO's checkpoints the published code silently starts with a random head for the known classes,
-since it knows that head by another name; here h is taken over. b starts fresh in both. The best head is the
-one of lowest loss, where that code always takes the first. Among all classes every expert counts once; that
-code adds in place, so that the known logits of a known image have b twice and the novel ones of a novel image
-n twice, which tells the sets apart. Encoder BatchNorm sees the crops of one size together.
+Deviation: given UNO's checkpoints, the published code silently starts with a random known-class head, since
+it expects another name; here h is loaded. b starts fresh in both. The best head is the one with the lowest
+loss; the published code always uses the first. Among all classes every expert counts once; the published code
+adds in place, so that the known logits of a known image contain b twice and the novel ones of a novel image n
+twice, which reveals the set. BatchNorm of the encoder sees all crops of one size together.
 
-The memory keeps Sinkhorn's targets; clustering and over-clustering have a memory each; every expert is shown
-all samples, but is trained and kept small on its own; b says 0 of the over-clusters that it does not have.
+The memory stores Sinkhorn's targets; clustering and over-clustering have separate memories; every expert sees
+all samples but is trained and penalised on its own; b's logits of the over-clusters, which it lacks, are 0.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.config import (
+from newfound.core.encoder import Encoder
+from newfound.core.learner import Method
+from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
+from newfound.core.registry import register
+from newfound.core.settings import (
     Count,
     NonNegative,
     Positive,
@@ -43,18 +47,11 @@ from newfound.core.config import (
     TwoOrMore,
     setting,
 )
-from newfound.core.encoder import Encoder
-from newfound.core.learner import Method
-from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
-from newfound.core.registry import register
-from newfound.losses.swapped import swapped_cross_entropy
-from newfound.nn.heads import CosineHead, MultiHead
-from newfound.nn.joint import joint_logits
+from newfound.losses.prediction import swapped_cross_entropy
+from newfound.methods._recipes import DIGITS, IMAGENET, OWN, WITH_CONSTRAINTS
+from newfound.nn.heads import CosineHead, MultiHead, joint_logits
 from newfound.nn.memory import Memory
-from newfound.pseudo.neighbours import neighbour_targets, sharpened
-from newfound.pseudo.sinkhorn import sinkhorn
-from newfound.pseudo.targets import joint_targets
-from newfound.stages.presets import DIGITS, IMAGENET, OWN, WITH_CONSTRAINTS
+from newfound.pseudo.sinkhorn import joint_targets, sinkhorn
 
 
 @register(
@@ -67,7 +64,7 @@ from newfound.stages.presets import DIGITS, IMAGENET, OWN, WITH_CONSTRAINTS
     variations=WITH_CONSTRAINTS,
 )
 class ComEx(Method):
-    """Experts for classes and experts for sets, which agree on what to believe."""
+    """Class-wise and batch-wise experts with common pseudo-labels."""
 
     joint = True
     schedules = {
@@ -77,22 +74,20 @@ class ComEx(Method):
 
     @dataclass(frozen=True)
     class Config:
-        batch_experts: bool = setting(True, "whether there are batch-wise experts beside the class-wise")
-        regulariser: NonNegative = setting(1.0, "weight of the norms of what batch-wise experts must not say")
-        memory_size: Positive = setting(500, "unlabelled samples remembered for each view and head")
-        neighbours: Share = setting(0.5, "share of the neighbours in a target; the rest is Sinkhorn's")
-        neighbour_tau: PositiveFloat = setting(0.1, "temperature of the softmax that weights the neighbours")
-        sharpening: PositiveFloat = setting(
-            0.5, "targets are raised to 1 over this; 1 leaves them as they are"
-        )
-        tau: PositiveFloat = setting(0.1, "temperature of the softmax")
-        sinkhorn_eps: PositiveFloat = setting(0.05, "smoothness of the pseudo-labels")
-        heads: Positive = setting(4, "clustering heads of a group, and as many over-clustering heads")
-        overcluster: Positive = setting(3, "over-clusters for each novel class")
-        hidden: Positive = setting(2048, "width of the projectors")
-        projection: Positive = setting(256, "dimensions that the projectors map to")
-        large_crops: TwoOrMore = setting(2, "full-size crops of each image, which predict each other")
-        small_crops: Count = setting(0, "small crops of each image")
+        batch_experts: bool = setting(True, "whether to add batch-wise experts")
+        regulariser: NonNegative = setting(1.0, "weight of the norm penalty on batch-wise experts")
+        memory_size: Positive = setting(500, "memory size: unlabelled samples per view and head")
+        neighbours: Share = setting(0.5, "weight of the neighbours in a target; the rest is Sinkhorn's")
+        neighbour_tau: PositiveFloat = setting(0.1, "softmax temperature of the neighbour weights")
+        sharpening: PositiveFloat = setting(0.5, "temperature of the sharpened targets; 1: no sharpening")
+        tau: PositiveFloat = setting(0.1, "softmax temperature")
+        sinkhorn_eps: PositiveFloat = setting(0.05, "Sinkhorn regularisation; larger: smoother pseudo-labels")
+        heads: Positive = setting(4, "clustering heads per group, and as many over-clustering heads")
+        overcluster: Positive = setting(3, "over-clusters per novel class")
+        hidden: Positive = setting(2048, "hidden width of the projectors")
+        projection: Positive = setting(256, "output dimensions of the projectors")
+        large_crops: TwoOrMore = setting(2, "full-size crops per image, which predict each other")
+        small_crops: Count = setting(0, "small crops per image")
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
@@ -132,7 +127,7 @@ class ComEx(Method):
     def believed(self, groups: list[tuple[Tensor, Tensor]], memory: Memory, N: int) -> Tensor:
         """Novel cosines (V, K, B, C) and projections (V, K, B, d) of each group → targets (L, K, M, C).
 
-        They are remembered as Sinkhorn gives them.
+        The memory stores them as Sinkhorn returns them, before mixing.
         """
         c, L = self.config, self.views.large
         cosines, at = (torch.stack([x[:L, :, N:] for x in each]) for each in zip(*groups, strict=True))
@@ -155,7 +150,7 @@ class ComEx(Method):
         return losses | self.batch_wise(out, targets, over_targets, batch) if c.batch_experts else losses
 
     def batch_wise(self, out: Outputs, targets: Tensor, over_targets: Tensor, batch: Batch) -> Losses:
-        """Each set through its own experts; every sample has the weight 1 / B that it has class-wise."""
+        """Each set through its own experts; every sample has weight 1 / B, as in the class-wise losses."""
         c, C_l, N = self.config, self.task.num_known, batch.num_labelled
         labelled = N / targets.shape[2]
         b, n, n_over = out["b"][:, None, :N], out["n"][:, :, N:], out["n_over"][:, :, N:]
@@ -187,3 +182,20 @@ class ComEx(Method):
             joint = joint + self.n(z)[0] / tau
         novel = joint[..., self.task.num_known :]
         return (joint + self.b(z) / tau if self.config.batch_experts else joint), novel
+
+
+@torch.no_grad()
+def neighbour_targets(features: Tensor, remembered: Tensor, targets: Tensor, tau: float) -> Tensor:
+    """Unit features (..., M, D), those of a memory (..., S, D) and its targets (..., S, C) → (..., M, C).
+
+    The mean of all stored targets, weighted by the softmax of cosine / tau; in float32 under any autocast.
+    """
+    with torch.autocast(features.device.type, enabled=False):
+        near = (features.float() @ remembered.float().mT / tau).softmax(-1)
+        return near @ targets.float()
+
+
+@torch.no_grad()
+def sharpened(p: Tensor, temperature: float) -> Tensor:
+    """Probabilities (..., C) → p^(1 / temperature), normalised (..., C)."""
+    return (p.float().log() / temperature).softmax(-1)

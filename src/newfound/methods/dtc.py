@@ -2,21 +2,21 @@
 
     L = KL(p || q) + w(t) MSE(q(x), q')      KL and MSE: means over samples and clusters
 
-q_ik ∝ 1 / (1 + ||z_i - mu_k||²) is how near an image is to each centre, p_ik ∝ q_ik² / sum_i q_ik its target,
-refreshed every few epochs from q of all unlabelled images. q' depends on the variant:
+q_ik ∝ 1 / (1 + ||z_i - mu_k||²) is the soft assignment of an image to each centre, p_ik ∝ q_ik² / sum_i q_ik
+its target, recomputed every few epochs from q of all unlabelled images. q' depends on the variant:
 
-    baseline  no second term        pi   q of another view x'
-    te        mean of own past q    tep  no second term; p from the mean of past q, not from the last one
+    baseline  no second term          pi   q of another view x'
+    te        running mean of past q  tep  no second term; p from the running mean of q instead of the last q
 
-The mean of past q weighs an epoch `memory` times less than the next; w(t) = consistency * r(t), r the ramp.
+The running mean decays by `memory` per epoch; w(t) = consistency * r(t), r the sigmoid ramp.
 
 Shapes: V views, M unlabelled samples, n in the whole set, D features, K = C_u clusters.
 
-Deviation: as in the tables of later papers it starts from RotNet and a supervised last block, and has RS's
-network on CIFAR100 too; te has no second term in the first epoch, which has no past, where the published code
-compares with zeros; on ImageNet, te and tep move and mirror the images, where that code trains without any
-augmentation, and te refreshes p as the others do. Training sees unlabelled images alone, so the classifier of
-the known classes is kept as it was: task-agnostic scores are its log-probabilities beside log q.
+Deviation: as in the tables of later papers, it starts from RotNet and a supervised last block, and uses RS's
+network on CIFAR100 too; te has no second term in the first epoch, where the published code compares with
+zeros; on ImageNet, te and tep shift and flip the images, where the published code uses no augmentation, and
+te recomputes p as the others do. Training uses unlabelled images only, so the classifier of the known classes
+is frozen: task-agnostic scores are its log-probabilities next to log q.
 """
 
 from collections.abc import Mapping
@@ -27,20 +27,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, ShareBelowOne, TrainConfig, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Bank, Method, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
+from newfound.core.settings import Count, NonNegative, Positive, ShareBelowOne, TrainConfig, setting
 from newfound.losses.clustering import kl_element_mean, target_distribution
-from newfound.losses.ramp import ramp_up
+from newfound.losses.prediction import ramp_up
+from newfound.methods._recipes import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN, must_hold
 from newfound.nn.frozen import FrozenClassifier
 from newfound.nn.heads import LinearHead
 from newfound.stages.centres import CENTRES, ClusterHead
-from newfound.stages.handover import must_hold
-from newfound.stages.known import KNOWN
-from newfound.stages.presets import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN
 from newfound.stages.rotnet import ROTNET
+from newfound.stages.supervised import KNOWN
 
 _CIFAR100 = RS_CIFAR | {
     "variant": "te",
@@ -77,7 +76,7 @@ _IMAGENET = RS_IMAGENET | {
     },
 )
 class DTC(Method):
-    """Clusters whose own assignments, sharpened, are what they are trained towards."""
+    """Clusters trained towards their own sharpened assignments."""
 
     uses: ClassVar[Uses] = "unlabelled"
     schedules = {
@@ -99,12 +98,12 @@ class DTC(Method):
     @dataclass(frozen=True)
     class Config:
         variant: Literal["baseline", "pi", "te", "tep"] = setting(
-            "pi", "what agrees: nothing, two views, an image and its past, or a target and its past"
+            "pi", "consistency: none, between two views, with past assignments, or of past targets"
         )
-        refresh: Positive = setting(5, "epochs between two targets p")
-        consistency: NonNegative = setting(10.0, "weight of the agreement, fully ramped; for pi and te")
-        rampup: Count = setting(5, "epochs until then")
-        memory: ShareBelowOne = setting(0.6, "what remains of the past after an epoch; for te and tep")
+        refresh: Positive = setting(5, "epochs between updates of the targets p")
+        consistency: NonNegative = setting(10.0, "consistency weight after the ramp; for pi and te")
+        rampup: Count = setting(5, "epochs of the consistency ramp")
+        memory: ShareBelowOne = setting(0.6, "decay per epoch of the running mean; for te and tep")
 
     targets: Tensor
     past: Tensor
@@ -165,9 +164,9 @@ class DTC(Method):
 
 
 def unbiased(past: Tensor) -> Tensor:
-    """Running means of q that began with zero (n, K), corrected for it.
+    """Running means of q that started at zero (n, K), bias-corrected.
 
-    After t epochs a row adds up to 1 - memory^t, by which it has to be divided: so divide it by its sum,
-    which is right for images that missed an epoch too.
+    After t updates a row sums to 1 - memory^t, so dividing by the sum corrects it, also for images that
+    missed an epoch.
     """
     return past / past.sum(-1, keepdim=True).clamp_min(torch.finfo(past.dtype).tiny)

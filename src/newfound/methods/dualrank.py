@@ -1,21 +1,21 @@
-"""DualRank: ranking statistics of the whole and of parts (Zhao and Han, NeurIPS 2021).
+"""DualRank: ranking statistics of the whole image and of its parts (Zhao and Han, NeurIPS 2021).
 
     L = KL(S_1, S_2) + sum over branches b of
         CE(h_b, y) + BCE(<g_b(x_i), g_b(x_j')>, s_b,ij) + w(t) [MSE(h_b(x), h_b(x')) + MSE(g_b(x), g_b(x'))]
 
-The branches are two last blocks on one trunk, each with heads of its own. s_ij = 1 iff the k largest
-entries of i and j are the same: for the global branch of its features, for the local one of the shares that
-the words of a dictionary of parts have in its map. S_b is a softmax over how similar branch b finds an
-unlabelled sample to itself in the other view and to samples before it; KL is the mean of both directions.
-What an image is, the global branch says alone, as in the published code: the local one is there to teach it.
+The branches are two last blocks on one trunk, each with its own heads. s_ij = 1 iff i and j have the same k
+largest entries: for the global branch of the features, for the local one of the histogram of its map over a
+dictionary of parts (words). S_b is branch b's softmax over the similarities of an unlabelled sample to its
+other view and to earlier samples; KL is the mean of both directions. At test time the global branch alone
+is scored, as in the published code: the local one only teaches it.
 
 Shapes: V = 2 views, 2 branches (the global one first), B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes.
 
-Deviation: from the published code, which is for fine-grained data alone, but not from what it describes:
-there the local heads see the features of the global branch, and the local pairs compare a view with itself.
-Maps of 2 x 2 cells keep their border, since nothing else would be left. The last epoch counts, where that
-code keeps the one of highest accuracy on the novel classes.
+Deviation: from the published code, which covers fine-grained data only, but not from the paper: in that code
+the local heads see the features of the global branch, and the local pairs compare a view with itself. Maps of
+2 x 2 cells keep their border, since they have no interior. The last epoch counts, where that code keeps the
+one of highest accuracy on the novel classes.
 """
 
 from collections.abc import Mapping
@@ -26,25 +26,34 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, setting
 from newfound.core.encoder import Encoder, pooled
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.joint_training import joint_training
-from newfound.losses.mutual import mutual_divergence
-from newfound.losses.ramp import ramp_up
+from newfound.core.settings import Count, NonNegative, Positive, PositiveFloat, setting
+from newfound.losses.divergence import view_symmetric_kl
+from newfound.losses.pairs import joint_training
+from newfound.losses.prediction import ramp_up
+from newfound.methods._recipes import (
+    RS_CIFAR,
+    RS_CIFAR100,
+    RS_DIGITS,
+    RS_IMAGENET_VIEWS,
+    RS_OWN,
+    RS_SCHEDULES,
+)
 from newfound.nn.heads import LinearHead
 from newfound.nn.memory import Memory
 from newfound.pseudo.pairs import equal_top_k
-from newfound.pseudo.parts import inner_cells, part_codes, random_cell
-from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENET_VIEWS, RS_OWN, RS_SCHEDULES
+
+DECAY = 0.99
+"""Decay per step of the running mean of the distance to the nearest word."""
 
 
 @register(
     "dualrank",
-    # The paper's schedules for these are not known: RS's, which it starts from.
-    # How those for digits were chosen: docs/lab-notes.md.
+    # The paper's schedules for these are not known, so RS's, which it builds on.
+    # docs/lab-notes.md has how the values for digits were chosen.
     ours={
         "cifar10": RS_CIFAR,
         "cifar100": RS_CIFAR100,
@@ -54,20 +63,20 @@ from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENE
     },
 )
 class DualRank(Method):
-    """RS on features and on parts, in two branches that learn from each other."""
+    """RS on features and on parts, in two branches with mutual distillation."""
 
     views = Views(large=2)
     schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:
-        top: Positive = setting(5, "largest features, or words, that two images must share to be a pair")
-        words: Positive = setting(2048, "cells of earlier feature maps that parts are compared with")
-        sharpness: PositiveFloat = setting(15.0, "how much a part belongs to its nearest word alone")
-        memory: Positive = setting(2048, "earlier samples that similarities are computed with")
-        tau: PositiveFloat = setting(0.07, "temperature of the similarities")
-        consistency: NonNegative = setting(5.0, "weight of the agreement between views, fully ramped")
-        rampup: Count = setting(50, "epochs until then")
+        top: Positive = setting(5, "number of largest features, or words, that the images of a pair share")
+        words: Positive = setting(2048, "dictionary size: cells of earlier feature maps")
+        sharpness: PositiveFloat = setting(15.0, "sharpness of the assignment of parts to words")
+        memory: Positive = setting(2048, "memory size: earlier samples that similarities refer to")
+        tau: PositiveFloat = setting(0.07, "softmax temperature of the similarities")
+        consistency: NonNegative = setting(5.0, "consistency weight after the ramp")
+        rampup: Count = setting(50, "epochs of the consistency ramp")
 
     nearest: Tensor
 
@@ -111,7 +120,7 @@ class DualRank(Method):
         return known.float(), novel.float()
 
     def codes(self, cells: Tensor, N: int) -> Tensor:
-        """(B, L, D) → (M, words) of the unlabelled samples; then every sample adds a word."""
+        """(B, L, D) → histograms (M, words) of the unlabelled samples; then every sample adds a word."""
         codes, nearest = part_codes(cells, self.words.snapshot, self.nearest, self.config.sharpness)
         self.nearest.copy_(nearest)
         self.words.put(random_cell(cells))
@@ -133,7 +142,7 @@ class DualRank(Method):
         }
 
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
-        """Both branches start from the one that was trained on the known classes."""
+        """Both branches start from the one trained on the known classes."""
         taken = super().adopt(weights)
         if not any(key.startswith("local.") for key in taken):
             self.local.load_state_dict(self.encoder.last_block.state_dict())
@@ -143,3 +152,46 @@ class DualRank(Method):
     def scores(self, images: Tensor) -> Tensor:
         z = self.encoder(images)
         return torch.cat([self.h(z), self.g(z)], dim=-1).float()[None]
+
+
+def inner_cells(maps: Tensor) -> Tensor:
+    """(B, D, h, w) → cells (B, L, D) without the border, where maps have an interior; no gradient."""
+    h, w = maps.shape[-2:]
+    inside = maps[..., 1:-1, 1:-1] if min(h, w) > 2 else maps
+    return inside.detach().flatten(2).mT.float()
+
+
+@torch.no_grad()
+def random_cell(cells: Tensor) -> Tensor:
+    """(B, L, D) → (B, D): a random cell of each image."""
+    B, L, D = cells.shape
+    place = torch.randint(L, (B, 1, 1), device=cells.device)
+    return cells.gather(1, place.expand(B, 1, D)).squeeze(1)
+
+
+@torch.no_grad()
+def part_codes(cells: Tensor, words: Tensor, nearest: Tensor, sharpness: float) -> tuple[Tensor, Tensor]:
+    """Cells (B, L, D), words (S, D) → the share of each word in each image (B, S), rows that sum to 1.
+
+    A cell is distributed over the words by softmax(- sharpness distance² / nearest). `nearest` () is a
+    running mean of the squared distance to the nearest word; its updated value is returned too.
+    """
+    with torch.autocast(cells.device.type, enabled=False):
+        lengths = cells.square().sum(-1, keepdim=True) + words.square().sum(-1)
+        distances = (lengths - 2 * cells @ words.mT).clamp(min=0)
+    nearest = torch.lerp(distances.amin(-1).mean(), nearest, DECAY)
+    # The distance to an exact copy is 0.
+    shares = (distances * (-sharpness / nearest.clamp(min=1e-6))).softmax(-1)
+    return shares.mean(1), nearest
+
+
+def mutual_divergence(q: Tensor, k: Tensor, memory: Tensor, tau: float) -> Tensor:
+    """Unit features (2, M, D) of two views, memory (2, S, D) → symmetric KL between branches, mean over M.
+
+    Each branch compares a sample with its other view and with its memory; both branches store the same
+    samples in the same places. The memory carries no gradient.
+    """
+    q, others = q.float(), memory.detach().float()
+    itself = (q * k.float()).sum(-1, keepdim=True)
+    similar = torch.cat([itself, q @ others.mT], dim=-1)
+    return view_symmetric_kl((similar / tau).log_softmax(-1)).mean()

@@ -5,9 +5,9 @@
 Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes, F over-clustering factor.
 
-The paper's ablation is a matter of settings: alpha=0 and beta=0 switch a constraint off, and
-intra=mse is its Table 3. In the variation cross-only the inter-class term, taken from the plug-in
-`constraints`, keeps its cross-entropies alone and so no longer rewards low entropy.
+The paper's ablations are settings: alpha=0 and beta=0 switch a constraint off, intra=mse is its Table 3. In
+the variation cross-only the inter-class term, taken from the settings `constraints.*`, keeps only its
+cross-entropies and so no longer rewards low entropy.
 """
 
 from dataclasses import dataclass
@@ -15,17 +15,16 @@ from typing import Literal
 
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TwoOrMore, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.constraints import inter_class, intra_class
-from newfound.losses.swapped import swapped_cross_entropy
-from newfound.nn.heads import CosineHead, MultiHead
-from newfound.nn.joint import joint_logits
-from newfound.pseudo.unified import unified_targets
-from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
+from newfound.core.settings import Count, NonNegative, Positive, PositiveFloat, TwoOrMore, setting
+from newfound.losses.divergence import inter_class, intra_class
+from newfound.losses.prediction import swapped_cross_entropy
+from newfound.methods._recipes import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
+from newfound.nn.heads import CosineHead, MultiHead, joint_logits
+from newfound.pseudo.sinkhorn import unified_targets
 
 
 @register(
@@ -40,15 +39,15 @@ from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
     variations={
         "inter-only": {"beta": 0.0},
         "intra-only": {"alpha": 0.0},
-        # The paper gives no weight: with this one, the gradient on the logits is as long as sKLD's at first.
+        # The paper gives no weight; with this one the initial gradient on the logits is as long as sKLD's.
         "mse": {"alpha": 0.0, "intra": "mse", "beta": 0.03},
         "cross-only": {"alpha": 0.0, "constraints.alpha": 0.05, "constraints.form": "cross"},
         "appendix": {"alpha": 0.05},
         "crop-by-crop": {"norm_over": "crop"},
     },
     only_on={
-        # The shortest that has reached 99.0, in one run of two (docs/lab-notes.md); about half of all epochs;
-        # what an H200 does in five minutes.
+        # The shortest schedule that reached 99.0, in one run of two (docs/lab-notes.md); about half of all
+        # epochs; five minutes on an H200.
         "cifar10": {
             "fast": {"epochs": 320},
             "half": {"epochs": 240, "pretrain.epochs": 100},
@@ -57,27 +56,27 @@ from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
     },
 )
 class IIC(Method):
-    """UNO's objective, pushed apart between the two sets and pulled together between views."""
+    """UNO's objective; predictions are pushed apart between the sets and pulled together between views."""
 
     joint = True
     schedules = UNO_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:
-        alpha: NonNegative = setting(0.05, "weight of the inter-class constraint; 0 switches it off")
-        beta: NonNegative = setting(0.01, "weight of the intra-class constraint; 0 switches it off")
+        alpha: NonNegative = setting(0.05, "weight of the inter-class constraint; 0: off")
+        beta: NonNegative = setting(0.01, "weight of the intra-class constraint; 0: off")
         intra: Literal["skld", "mse"] = setting("skld", "divergence of the intra-class constraint")
         intra_norm: Literal["code", "paper"] = setting(
-            "code", "code: divided by the number of classes as the authors' code does; paper: not"
+            "code", "code: divided by the number of classes, as in the authors' code; paper: not divided"
         )
-        tau: PositiveFloat = setting(0.1, "temperature of the softmax")
-        sinkhorn_eps: PositiveFloat = setting(0.05, "smoothness of the pseudo-labels")
+        tau: PositiveFloat = setting(0.1, "softmax temperature")
+        sinkhorn_eps: PositiveFloat = setting(0.05, "Sinkhorn regularisation; larger: smoother pseudo-labels")
         heads: Positive = setting(4, "clustering heads, and as many over-clustering heads")
-        overcluster: Positive = setting(3, "over-clusters for each novel class")
-        hidden: Positive = setting(2048, "width of the projectors")
-        projection: Positive = setting(256, "dimensions that the projectors map to")
-        large_crops: TwoOrMore = setting(2, "full-size crops of each image, which predict each other")
-        small_crops: Count = setting(2, "small crops of each image")
+        overcluster: Positive = setting(3, "over-clusters per novel class")
+        hidden: Positive = setting(2048, "hidden width of the projectors")
+        projection: Positive = setting(256, "output dimensions of the projectors")
+        large_crops: TwoOrMore = setting(2, "full-size crops per image, which predict each other")
+        small_crops: Count = setting(2, "small crops per image")
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)

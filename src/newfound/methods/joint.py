@@ -3,17 +3,17 @@
     L = CE(h, y) + BCE(<g(x_i), g(x_j')>, s_ij) + L_con + w(t) [MSE(h(x), h(x')) + MSE(g(x), g(x'))]
 
 s_ij = 1 iff at least mu winner-take-all hashes of the features of i and j agree; w(t) = weight * r(t), r the
-sigmoid ramp. L_con draws each view of an image to its other view and, where it is labelled, to all of its
-class in the batch, away from all else. A hash is the place of the largest among a few features, the same few
-for all images, drawn once. No network is trained beforehand.
+sigmoid ramp. L_con attracts each view of an image to its other view and, if it is labelled, to its class in
+the batch, and repels it from all else. A hash is the position of the largest among a few features, the same
+few for all images, drawn once. There is no pretraining.
 
 Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
 
-Deviation: no code was released. L_con acts on a projection of the features, linear, ReLU, linear, and not on
-the features, whose largest entries shall tell classes and not images apart. mu is the number that tells
-labelled pairs of one class best (F1), found anew after each epoch on images that are not augmented; we know
-of no verified one (agreement=240 is recalled).
-Schedule, augmentation, temperature and weights are ours, after RS and common contrastive practice.
+Deviation: no code was released. L_con acts on a projection of the features (linear, ReLU, linear), not on the
+features themselves, whose largest entries should separate classes, not images. mu is the threshold with the
+best F1 on labelled pairs, chosen after each epoch on images without augmentation; we know of no verified
+value (agreement=240 is from memory). Schedule, augmentation, temperature and weights are ours, after RS and
+common contrastive practice.
 """
 
 from dataclasses import dataclass
@@ -22,17 +22,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TrainConfig, TwoOrMore, setting
 from newfound.core.encoder import Encoder
 from newfound.core.errors import UsageError
 from newfound.core.learner import Bank, Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.contrastive import group_contrast
-from newfound.losses.joint_training import joint_training
-from newfound.losses.ramp import ramp_up
+from newfound.core.settings import (
+    Count,
+    NonNegative,
+    Positive,
+    PositiveFloat,
+    TrainConfig,
+    TwoOrMore,
+    setting,
+)
+from newfound.losses.pairs import joint_training
+from newfound.losses.prediction import ramp_up
 from newfound.nn.heads import LinearHead
-from newfound.pseudo.pairs import best_agreement, wta_agreement
 
 _CIFAR100 = {"consistency": 50.0, "rampup": 150}
 
@@ -48,7 +54,7 @@ _CIFAR100 = {"consistency": 50.0, "rampup": 150}
             "batch_size": 512,
             "labelled_share": "three-quarters",
         },
-        # How tau was chosen: docs/lab-notes.md.
+        # docs/lab-notes.md has how tau was chosen.
         "digits": {
             "tau": 0.5,
             "epochs": 40,
@@ -62,32 +68,32 @@ _CIFAR100 = {"consistency": 50.0, "rampup": 150}
     },
 )
 class Joint(Method):
-    """Labels for h, pair labels from hashed features for g, and one contrast for all images, from scratch."""
+    """Labels for h, pair labels from hashed features for g, and a contrastive loss, from scratch."""
 
     views = Views(large=2)
     schedules = {"discover": TrainConfig(epochs=200, batch_size=256)}
 
     @dataclass(frozen=True)
     class Config:
-        consistency: NonNegative = setting(5.0, "weight of the agreement between views, fully ramped")
-        rampup: Count = setting(50, "epochs until then")
-        contrast: NonNegative = setting(1.0, "weight of the contrast")
-        tau: PositiveFloat = setting(0.1, "temperature of the contrast")
-        hidden: Positive = setting(512, "width of the projection's hidden layer")
-        projection: Positive = setting(128, "features that are contrasted")
-        hashes: Positive = setting(512, "hashes of an image")
+        consistency: NonNegative = setting(5.0, "consistency weight after the ramp")
+        rampup: Count = setting(50, "epochs of the consistency ramp")
+        contrast: NonNegative = setting(1.0, "weight of the contrastive loss")
+        tau: PositiveFloat = setting(0.1, "temperature of the contrastive loss")
+        hidden: Positive = setting(512, "hidden width of the projector")
+        projection: Positive = setting(128, "output dimensions of the projector")
+        hashes: Positive = setting(512, "hashes per image")
         window: TwoOrMore = setting(4, "features that a hash compares")
         agreement: Count = setting(
-            0, "hashes that two images of a pair share at least; 0: chosen by F1 on labelled pairs"
+            0, "minimum number of hashes that the images of a pair share; 0: chosen by F1 on labelled pairs"
         )
-        calibration: TwoOrMore = setting(2000, "labelled images that it is chosen on after each epoch")
+        calibration: TwoOrMore = setting(2000, "labelled images used to choose it after each epoch")
 
     windows: Tensor
     mu: Tensor
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
-        _check_most("window", config.window, encoder.dim, "the features of the encoder")
+        _check_most("window", config.window, encoder.dim, "features of the encoder")
         _check_most("agreement", config.agreement, config.hashes, "hashes")
         self.h = LinearHead(encoder.dim, task.num_known)
         self.g = LinearHead(encoder.dim, task.num_novel)
@@ -113,7 +119,7 @@ class Joint(Method):
         c, N = self.config, batch.num_labelled
         same = wta_agreement(out["features"][0, N:], self.windows) >= self.mu
         agreement = ramp_up(clock, c.rampup) * c.consistency
-        # A class is a group, and so is each unlabelled image.
+        # Each class is a group, and so is each unlabelled image.
         alone = torch.arange(len(same), device=same.device) + self.task.num_known
         groups = torch.cat([batch.labels, alone]).repeat(2)
         return {
@@ -128,7 +134,7 @@ class Joint(Method):
         self._calibrate(bank)
 
     def _calibrate(self, bank: Bank) -> None:
-        """Choose mu, above what hashes agree on by chance, unless it was given."""
+        """Choose mu, above the number of hashes that agree by chance, unless it is given."""
         c = self.config
         if c.agreement:
             return
@@ -143,4 +149,48 @@ class Joint(Method):
 
 def _check_most(setting: str, given: int, most: int, what: str) -> None:
     if given > most:
-        raise UsageError(f"{setting} must be at most {what}, {most}; got {given}; lower it")
+        raise UsageError(f"Setting {setting!r} must be at most {most}, the number of {what}, got {given}.")
+
+
+def group_contrast(z: Tensor, groups: Tensor, tau: float) -> Tensor:
+    """Unit rows (n, D) and their groups (n,) → mean cross-entropy of a row's group among all other rows.
+
+    Every group must have two rows: the positives of a row are the others of its group, equally weighted.
+    """
+    cosines = z @ z.mT / tau
+    itself = torch.eye(len(z), dtype=torch.bool, device=z.device)
+    positive = (groups[:, None] == groups) & ~itself
+    attracted = (cosines * positive).sum(1) / positive.sum(1)
+    return (cosines.masked_fill(itself, -torch.inf).logsumexp(1) - attracted).mean()
+
+
+@torch.no_grad()
+def wta_agreement(features: Tensor, windows: Tensor) -> Tensor:
+    """Winner-take-all hashing: (M, D) → (M, M), the number of windows in which the same feature wins.
+
+    `windows` (H, w) are positions of features, each window the first w of a permutation; a product of one-hot
+    winners counts the agreements.
+    """
+    winners = features[:, windows].argmax(2, keepdim=True)
+    codes = (winners == torch.arange(windows.shape[1], device=windows.device)).flatten(1).float()
+    return codes @ codes.mT
+
+
+@torch.no_grad()
+def best_agreement(agreement: Tensor, labels: Tensor, least: int) -> Tensor:
+    """Agreements (n, n) of labelled samples → the threshold, at least `least`, whose pairs have the best F1.
+
+    Ties go to the highest threshold, also where no two samples share a class.
+    """
+    first, second = torch.triu_indices(len(labels), len(labels), 1, device=labels.device)
+    counts = agreement[first, second].long()
+    is_pair = labels[first] == labels[second]
+    most = int(agreement.max())
+    found, right = (_at_least(selected, most) for selected in (counts, counts[is_pair]))
+    f1 = 2 * right / (found + is_pair.sum()).clamp(min=1)
+    return most - f1[least:].flip(0).argmax()
+
+
+def _at_least(counts: Tensor, most: int) -> Tensor:
+    """How many counts are at least 0, 1, ..., `most`."""
+    return counts.bincount(minlength=most + 1).flip(0).cumsum(0).flip(0)

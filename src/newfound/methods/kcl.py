@@ -3,18 +3,18 @@
     KCL:  L = mean_ij  s_ij KL(p_j || p_i) + (1 - s_ij) max(0, margin - KL(p_j || p_i))     p_j no gradient
     MCL:  L = mean_ij  - s_ij log <p_i, p_j> - (1 - s_ij) log(1 - <p_i, p_j>)
 
-s_ij = 1 iff a network that was trained on pairs of known classes says that i and j are of one class. It is
-not trained any more, but the BatchNorm of its last block and pair head goes by the batch at hand, and so
-follows the new classes.
+s_ij = 1 iff a network trained on pairs of known classes predicts that i and j share a class. It is frozen,
+but BatchNorm of its last block and pair head uses the statistics of the batch and so adapts to the new
+classes.
 
 Shapes: M unlabelled samples, D features, C = C_l + C_u classes.
 
-Deviation: no code for these benchmarks was published: the pretraining is RS's, as in the tables of later
-papers, and a last block is trained for as long as RS does, with the optimiser of the published examples; the
-similarity network sits on the frozen blocks of the known classes' classifier, see its stage, whose BatchNorm
-does not move; batches are of 100 images everywhere, where the example for CIFAR100, with labels, has 1000.
-Training sees unlabelled images alone, so task-agnostic scores are log-probabilities of that classifier beside
-those of g.
+Deviation: no code for these benchmarks was published. The pretraining is RS's, as in the tables of later
+papers, and the last block is trained for as long as RS's, with the optimiser of the published examples. The
+similarity network sits on the frozen trunk of the known-class classifier (see its stage), whose BatchNorm
+statistics are fixed. Batches have 100 images everywhere; the published CIFAR100 example, with labels, has
+1000. Training uses unlabelled images only, so task-agnostic scores are log-probabilities of that classifier
+next to those of g.
 """
 
 from collections.abc import Mapping
@@ -22,21 +22,21 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.config import Overrides, PositiveFloat, TrainConfig, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.pairwise import pairwise_bce, pairwise_kl_hinge
+from newfound.core.settings import Overrides, PositiveFloat, TrainConfig, setting
+from newfound.losses.pairs import EPS, pairwise_bce
+from newfound.methods._recipes import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN, must_hold
 from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
 from newfound.nn.heads import LinearHead
-from newfound.stages.handover import must_hold
-from newfound.stages.known import KNOWN
-from newfound.stages.presets import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN
 from newfound.stages.rotnet import ROTNET
 from newfound.stages.similarity import SIMILARITY, SimilarityNetwork
+from newfound.stages.supervised import KNOWN
 
 _FALLS = "0.6667"
 _OURS: dict[str, Overrides] = {
@@ -66,7 +66,7 @@ _OURS: dict[str, Overrides] = {
     ours=_OURS,
 )
 class PairClustering(Method):
-    """A clustering head g that agrees with what the similarity network says of every pair."""
+    """A clustering head g trained on the pairs that the similarity network predicts."""
 
     uses: ClassVar[Uses] = "unlabelled"
     fewest = 2
@@ -92,9 +92,9 @@ class PairClustering(Method):
     @dataclass(frozen=True)
     class Config:
         pair_loss: Literal["kl-hinge", "likelihood"] = setting(
-            "kl-hinge", "what a pair costs: KL as in KCL, or the likelihood of its label as in MCL"
+            "kl-hinge", "loss of a pair: KL with a hinge as in KCL, or the likelihood of its label as in MCL"
         )
-        margin: PositiveFloat = setting(2.0, "divergence that suffices between two classes, for kl-hinge")
+        margin: PositiveFloat = setting(2.0, "margin of the divergence between classes, for kl-hinge")
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
@@ -125,3 +125,16 @@ class PairClustering(Method):
         known, novel = self.known(images), self.g(self.encoder(images))
         joint = torch.cat([part.float().log_softmax(-1) for part in (known, novel)], -1)
         return joint[None], novel[None]
+
+
+def pairwise_kl_hinge(p: Tensor, same: Tensor, margin: float) -> Tensor:
+    """Probabilities (M, C) and `same` (M, M) → KL or its hinge, mean over ordered pairs.
+
+        KL(p_j || p_i) for pairs of the same class, else max(0, margin - KL(p_j || p_i)); p_j has no gradient
+
+    All divergences at once: KL(p_j || p_i) = <p_j, log p_j> - <p_j, log p_i>, whose last term is a product.
+    """
+    p = p.float() + EPS
+    target = p.detach()
+    apart = (target * target.log()).sum(-1) - p.log() @ target.mT
+    return torch.where(same, apart, F.relu(margin - apart)).mean()

@@ -1,11 +1,11 @@
 """k-means on the features of the pretrained network: RotNet, then the known classes.
 
-    minimise  sum_j min_k || z_j - mu_k ||²   over the centres mu; the network is not trained further
+    minimise  sum_j min_k || z_j - mu_k ||²   over the centres mu; the network is frozen
 
 Shapes: n unlabelled samples, D features, C = C_l + C_u classes.
 
-Deviation: the papers give k-means no task-agnostic number; here an image belongs to the nearest of the known
-classes' means and the novel centres.
+Deviation: the papers report no task-agnostic accuracy of k-means; here an image belongs to the nearest of the
+known classes' means and the novel centres.
 """
 
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from newfound.core.config import Overrides, Positive, TrainConfig, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Bank, Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.stages.known import KNOWN
-from newfound.stages.presets import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN
+from newfound.core.settings import Overrides, Positive, TrainConfig, setting
+from newfound.methods._recipes import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN
 from newfound.stages.rotnet import ROTNET
+from newfound.stages.supervised import KNOWN
 
 
 def _pretraining(values: Overrides) -> Overrides:
-    """Only the settings of the stages before."""
+    """The settings of the pretraining stages only."""
     return {key: value for key, value in values.items() if "." in key}
 
 
@@ -37,7 +37,7 @@ def _pretraining(values: Overrides) -> Overrides:
     ours={"digits": _pretraining(RS_DIGITS), "own": _pretraining(RS_OWN)},
 )
 class FeatureKMeans(Method):
-    """Centres of the novel images beside the means of the known classes."""
+    """k-means centres of the unlabelled images and means of the known classes."""
 
     joint = True
     views = Views()
@@ -45,7 +45,7 @@ class FeatureKMeans(Method):
 
     @dataclass(frozen=True)
     class Config:
-        restarts: Positive = setting(20, "runs of k-means, of which the tightest counts")
+        restarts: Positive = setting(20, "runs of k-means; the one with the lowest inertia is kept")
 
     centres: Tensor
 
@@ -55,7 +55,7 @@ class FeatureKMeans(Method):
         self.register_buffer("centres", torch.zeros(task.num_classes, encoder.dim))
 
     def begin(self, bank: Bank) -> None:
-        from sklearn.cluster import KMeans  # slow to import, and most verbs need none of it
+        from sklearn.cluster import KMeans  # slow to import
 
         novel = bank.unlabelled(self.encoder).cpu().numpy()
         known = bank.labelled(self.encoder)

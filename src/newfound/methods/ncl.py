@@ -4,17 +4,17 @@
         + L_ncl(unlabelled) + 0.1 L_scl(labelled)
 
 s_ij = 1 iff the cosine of the features of i and j is above 0.95; w(t) = weight * r(t), r the sigmoid ramp.
-L_ncl draws an image to its other view and its nearest neighbours in a memory of unlabelled images, L_scl to
-its other view and all images of its class in a memory of labelled ones; both drive it away from the rest.
-Hard negatives are remembered images far from it, mixed with labelled ones: of these the nearest to it.
+L_ncl attracts an image to its other view and its nearest neighbours in a memory of unlabelled images, L_scl
+to its other view and its class in a memory of labelled ones; both repel it from the rest. Hard negatives are
+mixtures of distant unlabelled images in the memory with labelled ones; the nearest mixtures are used.
 
 Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
 
-Deviation: in RotNet, see its stage. Neighbours come from the memory alone, so that targets sum to one; the
-published code lets the other view rank among them, and then they sum to less. L_ncl waits for the
-second epoch, as there, and until its memory is full, which on the benchmarks it is by then. A remembered
-image has the same labelled partners for all samples of a step. Hard negatives are part of the paper's method
-and so are on, except for CIFAR10, where they are known to collapse at times.
+Deviation: in RotNet, see its stage. Neighbours come from the memory only, so that targets sum to one; in the
+published code the other view may be one of them, and then they sum to less. L_ncl starts in the second epoch,
+as published, and once its memory is full, which on the benchmarks it is by then. An image in the memory has
+the same labelled partners for all samples of a step. Hard negatives are part of the paper's method and thus
+on, except for CIFAR10, where they are known to collapse at times.
 """
 
 from dataclasses import dataclass
@@ -23,23 +23,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.config import Cosine, Count, NonNegative, Positive, PositiveFloat, Share, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.contrastive import class_contrast, hardest_mixtures, mixtures, neighbour_contrast
-from newfound.losses.joint_training import joint_training
-from newfound.losses.ramp import ramp_up
+from newfound.core.settings import Cosine, Count, NonNegative, Positive, PositiveFloat, Share, setting
+from newfound.losses.pairs import joint_training
+from newfound.losses.prediction import ramp_up
+from newfound.methods._recipes import (
+    RS_CIFAR,
+    RS_CIFAR100,
+    RS_DIGITS,
+    RS_IMAGENET_VIEWS,
+    RS_OWN,
+    RS_SCHEDULES,
+)
 from newfound.nn.heads import LinearHead
 from newfound.nn.memory import Memory
-from newfound.pseudo.pairs import cosine_above
-from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENET_VIEWS, RS_OWN, RS_SCHEDULES
 
 _CIFAR100 = RS_CIFAR100 | {"hard_negatives": 400}
 _IMAGENET = RS_IMAGENET_VIEWS | {"memory": 3000, "known_memory": 30000, "hard_negatives": 400}
 _FEW = {"memory": 500, "known_memory": 500}
-"""Ours, for some hundreds of images: memories that an epoch fills."""
+"""Ours, for some hundreds of images: memories that one epoch fills."""
 
 
 @register(
@@ -49,31 +54,29 @@ _FEW = {"memory": 500, "known_memory": 500}
     variations={"hard-negatives": {"hard_negatives": 400}, "no-hard-negatives": {"hard_negatives": 0}},
 )
 class NCL(Method):
-    """RS with pairs of similar features, and contrasts with memories of unlabelled and labelled images."""
+    """RS with pairs by cosine, and contrastive losses on memories of unlabelled and labelled images."""
 
     views = Views(large=2)
     schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:
-        similarity: Cosine = setting(0.95, "cosine of two images above which they are a pair")
-        consistency: NonNegative = setting(5.0, "weight of the agreement between views, fully ramped")
-        rampup: Count = setting(50, "epochs until then")
-        contrast: NonNegative = setting(1.0, "weight of the contrast of unlabelled images")
-        known_contrast: NonNegative = setting(0.1, "weight of the contrast of labelled images")
-        tau: PositiveFloat = setting(0.05, "temperature of both contrasts")
-        memory: Positive = setting(2000, "unlabelled images that are remembered")
-        known_memory: Positive = setting(2000, "labelled images that are remembered")
+        similarity: Cosine = setting(0.95, "minimum cosine of the images of a pair")
+        consistency: NonNegative = setting(5.0, "consistency weight after the ramp")
+        rampup: Count = setting(50, "epochs of the consistency ramp")
+        contrast: NonNegative = setting(1.0, "weight of the contrastive loss of unlabelled images")
+        known_contrast: NonNegative = setting(0.1, "weight of the contrastive loss of labelled images")
+        tau: PositiveFloat = setting(0.05, "temperature of both contrastive losses")
+        memory: Positive = setting(2000, "memory size: unlabelled images")
+        known_memory: Positive = setting(2000, "memory size: labelled images")
         neighbours: Count = setting(
-            0, "remembered images that an unlabelled one is drawn to; 0: half of an average novel class"
+            0, "nearest neighbours that are positives; 0: half of an average novel class"
         )
-        own_share: Share = setting(
-            0.2, "weight of an unlabelled image's other view among all that it is drawn to"
-        )
-        hard_negatives: Count = setting(0, "mixtures that an unlabelled image is driven away from; 0: none")
+        own_share: Share = setting(0.2, "weight of the other view among the positives")
+        hard_negatives: Count = setting(0, "hard negatives per unlabelled image; 0: none")
         hard_from: Count = setting(3, "first epoch with hard negatives, counted from 0")
-        farthest: Positive = setting(400, "remembered images, farthest from an image, that are mixed for it")
-        partners: Positive = setting(5, "labelled images that each of them is mixed with, in two ways")
+        farthest: Positive = setting(400, "most distant images in the memory, mixed into hard negatives")
+        partners: Positive = setting(5, "labelled images that each of them is mixed with, in two ratios")
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
@@ -94,7 +97,7 @@ class NCL(Method):
         return out
 
     def _remembered(self) -> Outputs:
-        """What the loss compares with: copies, since backward needs them after the memories moved on."""
+        """Copies of the memories for the loss, since backward runs after they are updated."""
         known = self.known_memory.snapshot
         out = {
             "memory": self.memory.snapshot,
@@ -139,7 +142,7 @@ class NCL(Method):
         }
 
     def _negatives(self, q: Tensor, out: Outputs, clock: Clock) -> Tensor:
-        """(M, D) → cosines with hard negatives (M, n); -inf, which is none, until their first epoch."""
+        """(M, D) → cosines with hard negatives (M, n); -inf (no negative) until their first epoch."""
         c = self.config
         if not c.hard_negatives:
             return q[:, :0]
@@ -150,3 +153,62 @@ class NCL(Method):
     def scores(self, images: Tensor) -> Tensor:
         z = self.encoder(images)
         return torch.cat([self.h(z), self.g(z)], -1)[None]
+
+
+@torch.no_grad()
+def cosine_above(features: Tensor, threshold: float) -> Tensor:
+    """(M, D) → (M, M), whether the cosine of both is higher than `threshold`."""
+    unit = F.normalize(features.float(), dim=1)
+    return unit @ unit.mT > threshold
+
+
+def class_contrast(
+    q: Tensor, k: Tensor, memory: Tensor, labels: Tensor, memory_labels: Tensor, tau: float
+) -> Tensor:
+    """Unit rows (N, D) of two views, a memory (K, D) and the labels of both → mean cross-entropy.
+
+    Positives, equally weighted, are the other view and all rows of the same class in the memory.
+    """
+    own, remembered = _similarities(q, k, memory, tau)
+    same = labels[:, None] == memory_labels
+    attracted = (own + (remembered * same).sum(1)) / (1 + same.sum(1))
+    return (torch.cat([own[:, None], remembered], 1).logsumexp(1) - attracted).mean()
+
+
+def neighbour_contrast(
+    q: Tensor, k: Tensor, memory: Tensor, negatives: Tensor, *, neighbours: int, own_share: float, tau: float
+) -> Tensor:
+    """Unit rows (M, D) of two views and a memory (K, D) → mean cross-entropy.
+
+    Positives are the other view, with weight `own_share`, and the nearest rows of the memory, which share the
+    rest. `negatives` (M, n) are cosines of q with further negatives; n may be 0, and -inf is no negative.
+    """
+    own, remembered = _similarities(q, k, memory, tau)
+    nearest = remembered.topk(neighbours, dim=1).values.mean(1)
+    everything = torch.cat([own[:, None], remembered, negatives / tau], 1)
+    return (everything.logsumexp(1) - own_share * own - (1 - own_share) * nearest).mean()
+
+
+def _similarities(q: Tensor, k: Tensor, memory: Tensor, tau: float) -> tuple[Tensor, Tensor]:
+    """(n,) with the other view and (n, K) with the memory."""
+    return (q * k).sum(1) / tau, q @ memory.mT / tau
+
+
+def mixtures(unlabelled: Tensor, labelled: Tensor, partners: Tensor) -> Tensor:
+    """Rows (K, D), rows (L, D) and `partners` (R, K) among the latter → (2R, K, D), of unit length.
+
+    Each row is mixed with each of its partners 2 : 1 and 1 : 2: of no class, but close to novel ones.
+    """
+    mates = labelled[partners]
+    return F.normalize(torch.cat([2 * unlabelled + mates, unlabelled + 2 * mates]), dim=-1)
+
+
+def hardest_mixtures(q: Tensor, memory: Tensor, mixed: Tensor, farthest: int, count: int) -> Tensor:
+    """Samples (M, D), rows (K, D) and their mixtures (R, K, D) → cosines with the nearest (M, count).
+
+    A sample sees only mixtures of the `farthest` rows from it, which are hardly of its class.
+    """
+    far = (q @ memory.mT).topk(farthest, dim=1, largest=False).indices
+    cosines = (q @ mixed.flatten(0, 1).mT).view(len(q), *mixed.shape[:2])
+    of_far = cosines.gather(2, far[:, None].expand(-1, len(mixed), -1))
+    return of_far.flatten(1).topk(count, dim=1).values

@@ -4,14 +4,14 @@
         + m [ |p(x_lu) - y_lu|² + |p(x_au) - y_au|² ]
 
 The first line is RS's. x_lu = e x_l + (1 - e) x_u mixes a labelled image with an unlabelled one, x_au an
-anchor (an unlabelled image that g is sure of) with another unlabelled one; y mixes the label of the one and
-what g says of the other in the same way; p = softmax([h, g]); e = max(eta, 1 - eta), eta ~ Beta(b, b).
+anchor (an unlabelled image with a confident prediction of g) with another unlabelled one; y mixes labels and
+predictions of g in the same way; p = softmax([h, g]); e = max(eta, 1 - eta), eta ~ Beta(b, b).
 
 Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
 
 Deviation: the paper has no code, and only its idea could be checked here: every constant of the second line
-is recalled, as is that the first is RS's; those for digits are calibrated on known digits, see
-docs/lab-notes.md. Every unlabelled image is mixed as if it were an anchor, and counts if it is one, so that
+is from memory, as is that the first is RS's; those for digits are calibrated on known digits, see
+docs/lab-notes.md. Every unlabelled image is mixed as if it were an anchor but only anchors count, so that
 shapes stay static. BatchNorm sees the mixtures as a batch of their own.
 """
 
@@ -20,24 +20,29 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, Share, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.joint_training import joint_training
-from newfound.losses.mixing import squared_error
-from newfound.losses.ramp import ramp_up
+from newfound.core.settings import Count, NonNegative, Positive, PositiveFloat, Share, setting
+from newfound.losses.pairs import joint_training
+from newfound.losses.prediction import ramp_up
+from newfound.methods._recipes import (
+    RS_CIFAR,
+    RS_CIFAR100,
+    RS_DIGITS,
+    RS_IMAGENET_VIEWS,
+    RS_OWN,
+    RS_SCHEDULES,
+)
 from newfound.nn.heads import LinearHead
-from newfound.pseudo.mixing import larger_shares, mix, mixed_partners
 from newfound.pseudo.pairs import equal_top_k
-from newfound.pseudo.targets import joint_targets
-from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENET_VIEWS, RS_OWN, RS_SCHEDULES
+from newfound.pseudo.sinkhorn import joint_targets
 
 
 @register(
     "openmix",
-    # RS's values. How those for digits were chosen: docs/lab-notes.md.
+    # RS's values; docs/lab-notes.md has how those for digits were chosen.
     ours={
         "cifar10": RS_CIFAR,
         "cifar100": RS_CIFAR100,
@@ -47,7 +52,7 @@ from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENE
     },
 )
 class OpenMix(Method):
-    """RS, and predictions of mixed images that must be mixed alike."""
+    """RS, and predictions of mixed images that match their mixed targets."""
 
     joint = True
     views = Views(large=2)
@@ -55,12 +60,12 @@ class OpenMix(Method):
 
     @dataclass(frozen=True)
     class Config:
-        beta: PositiveFloat = setting(1.0, "b of the Beta that shares come from, 1 uniform (recalled)")
-        threshold: Share = setting(0.9, "how sure g must be of an anchor (recalled)")
-        mixing: NonNegative = setting(1.0, "weight of the mixtures (recalled)")
-        top: Positive = setting(5, "largest features that two images must share to be a pair (recalled)")
-        consistency: NonNegative = setting(5.0, "weight of the agreement between views, fully ramped")
-        rampup: Count = setting(50, "epochs until then")
+        beta: PositiveFloat = setting(1.0, "b of Beta(b, b) for the mixing ratios; 1: uniform (from memory)")
+        threshold: Share = setting(0.9, "minimum confidence of g in an anchor (from memory)")
+        mixing: NonNegative = setting(1.0, "weight of the mixtures (from memory)")
+        top: Positive = setting(5, "number of largest features that the images of a pair share (from memory)")
+        consistency: NonNegative = setting(5.0, "consistency weight after the ramp")
+        rampup: Count = setting(50, "epochs of the consistency ramp")
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
@@ -85,7 +90,7 @@ class OpenMix(Method):
         return torch.cat([self.h(z), self.g(z)], dim=-1)
 
     def mixtures(self, batch: Batch, q: Tensor) -> tuple[Tensor, Tensor]:
-        """Pseudo-labels (M, C_u) → images (2 M, 3, H, W), targets (2 M, C): those with a label come first."""
+        """Pseudo-labels (M, C_u) → images (2 M, 3, H, W), targets (2 M, C); those with labels first."""
         images = batch.views[0][0]
         targets = joint_targets(batch.labels, q[None, None], self.task.num_known)[0, 0]
         first, second = mixed_partners(batch.num_labelled, len(q), images.device)
@@ -107,3 +112,40 @@ class OpenMix(Method):
 
     def scores(self, images: Tensor) -> Tensor:
         return self.logits(self.encoder(images))[None]
+
+
+@torch.no_grad()
+def larger_shares(count: int, beta: float, device: torch.device) -> Tensor:
+    """max(eta, 1 - eta) for `count` draws of eta from Beta(beta, beta) → (count,), each at least one half."""
+    if beta == 1:
+        eta = torch.rand(count, device=device)
+    else:
+        # Beta as a ratio of gammas; torch.distributions would check its arguments on the host.
+        first, second = torch._standard_gamma(torch.full((2, count), float(beta), device=device))
+        eta = first / (first + second)
+    return torch.maximum(eta, 1 - eta)
+
+
+def mixed_partners(N: int, M: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Rows of a batch, N labelled ones first, that are mixed with each other: (2 M,) and (2 M,).
+
+    Every unlabelled sample is the smaller part of a mixture with a labelled sample, then the larger part of
+    one with the next unlabelled sample. Batches are shuffled, so neighbours are random partners.
+    """
+    rows = torch.arange(M, device=device)
+    unlabelled, following = N + rows, N + (rows + 1) % M
+    return torch.cat([rows % N, unlabelled]), torch.cat([unlabelled, following])
+
+
+def mix(first: Tensor, second: Tensor, shares: Tensor) -> Tensor:
+    """(n, ...), (n, ...), shares (n,) → shares of the first plus the rest of the second (n, ...)."""
+    return torch.lerp(second, first, shares.view(-1, *[1] * (first.ndim - 1)))
+
+
+def squared_error(logits: Tensor, targets: Tensor, counted: Tensor | None = None) -> Tensor:
+    """Logits and targets (n, C) → mean of |softmax - target|² over the `counted` (n,) rows, 0 if none."""
+    errors = (logits.float().softmax(-1) - targets).square().sum(-1)
+    if counted is None:
+        return errors.mean()
+    counts = counted.to(errors.dtype)
+    return (counts * errors).sum() / counts.sum().clamp(min=1)

@@ -2,14 +2,14 @@
 
     L = L_CE + weight * L_rKD     with L_CE as in UNO v2, without over-clustering
 
-L_rKD holds the known part of what is said of unlabelled samples, in large crops, to what the network said of
-them before discovery; the more a sample looks like known classes, the more: `losses.distillation`.
+L_rKD distils the known-class predictions of the network before discovery into those of large crops of
+unlabelled samples, weighted by how much a sample looks like known classes: `relation_distillation`.
 
 Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes.
 
-Deviation: it starts from UNO's pretraining, since the released script for its own is broken. The last epoch
-counts, where that code keeps the one of highest accuracy on the novel classes.
+Deviation: it starts from UNO's pretraining, since the released pretraining script is broken. The last epoch
+is kept, where the published code keeps the one with the highest accuracy on the novel classes.
 """
 
 from collections.abc import Mapping
@@ -18,19 +18,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, PositiveFloat, TwoOrMore, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.distillation import relation_distillation
-from newfound.losses.swapped import swapped_cross_entropy
+from newfound.core.settings import Count, NonNegative, Positive, PositiveFloat, TwoOrMore, setting
+from newfound.losses.prediction import swapped_cross_entropy
+from newfound.methods._recipes import DIGITS, OWN, UNO_SCHEDULES, WITH_CONSTRAINTS, must_hold
 from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
-from newfound.nn.heads import CosineHead, MultiHead
-from newfound.nn.joint import joint_logits
-from newfound.pseudo.unified import unified_targets
-from newfound.stages.handover import must_hold
-from newfound.stages.presets import DIGITS, OWN, UNO_SCHEDULES, WITH_CONSTRAINTS
+from newfound.nn.heads import CosineHead, MultiHead, joint_logits
+from newfound.pseudo.sinkhorn import unified_targets
 
 
 @register(
@@ -44,22 +41,22 @@ from newfound.stages.presets import DIGITS, OWN, UNO_SCHEDULES, WITH_CONSTRAINTS
     variations=WITH_CONSTRAINTS,
 )
 class RKD(Method):
-    """UNO's objective beside a frozen teacher of the known classes."""
+    """UNO's objective with a frozen teacher of the known classes."""
 
     joint = True
     schedules = UNO_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:
-        distillation: NonNegative = setting(0.1, "weight of what the teacher says; 0 leaves it out")
-        temperature: PositiveFloat = setting(4.0, "by what both softmaxes are softened for distillation")
-        tau: PositiveFloat = setting(0.1, "temperature of the softmax")
-        sinkhorn_eps: PositiveFloat = setting(0.05, "smoothness of the pseudo-labels")
+        distillation: NonNegative = setting(0.1, "weight of the distillation; 0: off")
+        temperature: PositiveFloat = setting(4.0, "temperature of the distillation")
+        tau: PositiveFloat = setting(0.1, "softmax temperature")
+        sinkhorn_eps: PositiveFloat = setting(0.05, "Sinkhorn regularisation; larger: smoother pseudo-labels")
         heads: Positive = setting(4, "clustering heads")
-        hidden: Positive = setting(2048, "width of the projectors")
-        projection: Positive = setting(256, "dimensions that the projectors map to")
-        large_crops: TwoOrMore = setting(2, "full-size crops of each image, which predict each other")
-        small_crops: Count = setting(2, "small crops of each image")
+        hidden: Positive = setting(2048, "hidden width of the projectors")
+        projection: Positive = setting(256, "output dimensions of the projectors")
+        large_crops: TwoOrMore = setting(2, "full-size crops per image, which predict each other")
+        small_crops: Count = setting(2, "small crops per image")
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
@@ -100,7 +97,7 @@ class RKD(Method):
             head.normalise_()
 
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
-        """The teacher starts, and stays, as the network that was trained on the known classes."""
+        """The teacher is a frozen copy of the network trained on the known classes."""
         must_hold(weights, "h", "pretrain")
         return super().adopt(with_frozen_copy(weights, "teacher"))
 
@@ -108,3 +105,21 @@ class RKD(Method):
         z = self.encoder(images)[None]
         logits = joint_logits(self.h(z), self.g(z))[0]
         return logits.div(self.config.tau)
+
+
+def relation_distillation(student: Tensor, teacher: Tensor, tau: float, temperature: float) -> Tensor:
+    """Joint logits (V, K, M, C), the teacher's known ones (V, M, C_l) → mean cross-entropy over V, K and M.
+
+        T² w_i / mean w  < - p_teacher,i , log p_student,i >
+
+    p are over the known classes, of logits / (tau T); w is the student's total probability of the known
+    classes, so novel images that look known follow the teacher more. The mean of w is over V, K and M;
+    gradients flow through w.
+    """
+    num_known, scale = teacher.shape[-1], tau * temperature
+    log_p = (student.float() / scale).log_softmax(-1)[..., :num_known]
+    log_w = log_p.logsumexp(-1, keepdim=True)
+    p_teacher = (teacher.float() / scale).softmax(-1).unsqueeze(1)
+    entropies = -(p_teacher * (log_p - log_w)).sum(-1)
+    w = log_w.squeeze(-1).exp()
+    return temperature**2 * (w / w.mean() * entropies).mean()

@@ -4,12 +4,12 @@
     RS+:  + 0.05 r(t) CE(h, argmax g)   with h over all classes
 
 s_ij = 1 iff the k largest features of i and j are the same; w(t) = weight * r(t), r the sigmoid ramp.
-RS+ decides among all classes with h alone, which is trained on what g says of the unlabelled samples.
+RS+ classifies all classes with h only, which is trained on g's predictions of the unlabelled samples.
 
 Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
 
 Deviation: in RotNet, see its stage; RS, which the paper scores task-aware only, is scored task-agnostically
-with h and g side by side; RS+ is scored without matching for known classes, as every other method.
+with h and g next to each other; RS+ is scored without matching for known classes, like every other method.
 """
 
 from collections.abc import Mapping
@@ -19,18 +19,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.config import Count, NonNegative, Positive, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.joint_training import joint_training
-from newfound.losses.ramp import ramp_up
+from newfound.core.settings import Count, NonNegative, Positive, setting
+from newfound.losses.pairs import joint_training
+from newfound.losses.prediction import ramp_up
+from newfound.methods._recipes import (
+    RS_CIFAR,
+    RS_CIFAR100,
+    RS_DIGITS,
+    RS_IMAGENET_VIEWS,
+    RS_OWN,
+    RS_SCHEDULES,
+)
 from newfound.nn.heads import LinearHead
 from newfound.pseudo.pairs import equal_top_k
-from newfound.stages.presets import RS_CIFAR, RS_CIFAR100, RS_DIGITS, RS_IMAGENET_VIEWS, RS_OWN, RS_SCHEDULES
 
-# How the value for digits was chosen: docs/lab-notes.md.
+# docs/lab-notes.md has how the value for digits was chosen.
 _OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
 
 
@@ -46,7 +53,7 @@ _OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
 )
 @register(
     "rs+",
-    what='RS+: RS whose known head learns the novel classes too (Han et al., ICLR 2020, "AutoNovel").',
+    what='RS+: RS whose known-class head also learns the novel classes (Han et al., ICLR 2020, "AutoNovel").',
     preset={"incremental": True},
     published={
         "cifar10": RS_CIFAR,
@@ -55,18 +62,18 @@ _OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
     ours=_OURS | {"imagenet-30": RS_IMAGENET_VIEWS},
 )
 class RS(Method):
-    """Labels for h, pair labels from ranked features for g, and agreement between two views for both."""
+    """Labels for h, pair labels from ranked features for g, and consistency between two views for both."""
 
     views = Views(large=2)
     schedules = RS_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:
-        top: Positive = setting(5, "largest features that two images must share to be a pair")
-        consistency: NonNegative = setting(5.0, "weight of the agreement between views, fully ramped")
-        rampup: Count = setting(50, "epochs until then")
+        top: Positive = setting(5, "number of largest features that the images of a pair share")
+        consistency: NonNegative = setting(5.0, "consistency weight after the ramp")
+        rampup: Count = setting(50, "epochs of the consistency ramp")
         incremental: bool = setting(False, "whether h learns the novel classes from g, as in RS+")
-        self_training: NonNegative = setting(0.05, "weight of what h learns from g, fully ramped")
+        self_training: NonNegative = setting(0.05, "weight of h's self-training after the ramp")
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
@@ -89,7 +96,7 @@ class RS(Method):
         return losses
 
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
-        """RS+ enlarges the known head: a novel class starts less likely than any known one."""
+        """RS+ extends the known-class head; novel classes start less likely than any known one."""
         if self.config.incremental and len(weights.get("h.bias", ())) == self.task.num_known:
             rows, biases, missing = weights["h.weight"], weights["h.bias"], self.task.num_novel
             weights = {

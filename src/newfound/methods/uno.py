@@ -5,10 +5,10 @@
 Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes.
 
-Deviation: v1 is what produced the paper's numbers, not its text: its softmax runs over the batch, not over
-the classes, which the authors later called an oversight that worked; softmax_axis=class gives the text's.
-That loss is a sum over the batch. On ImageNet two GPUs took it over 256 samples each, with lr 0.02, and
-averaged their gradients; here it is over all 512, so lr is half of that.
+Deviation: v1 follows the code that produced the paper's numbers, not its text: the softmax runs over the
+batch, not over the classes, which the authors later called an oversight that worked; softmax_axis=class is
+the text's version. That loss is a sum over the batch. On ImageNet two GPUs computed it over 256 samples each
+with lr 0.02 and averaged their gradients; here it covers all 512, so lr is half of that.
 """
 
 from dataclasses import dataclass
@@ -17,16 +17,15 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.config import Count, Positive, PositiveFloat, TwoOrMore, setting
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.losses.swapped import swapped_cross_entropy
-from newfound.nn.heads import CosineHead, MultiHead
-from newfound.nn.joint import joint_logits
-from newfound.pseudo.unified import unified_targets
-from newfound.stages.presets import DIGITS, IMAGENET, OWN, UNO_SCHEDULES, WITH_CONSTRAINTS
+from newfound.core.settings import Count, Positive, PositiveFloat, TwoOrMore, setting
+from newfound.losses.prediction import swapped_cross_entropy
+from newfound.methods._recipes import DIGITS, IMAGENET, OWN, UNO_SCHEDULES, WITH_CONSTRAINTS
+from newfound.nn.heads import CosineHead, MultiHead, joint_logits
+from newfound.pseudo.sinkhorn import unified_targets
 
 _V1 = {
     "softmax_axis": "batch",
@@ -46,7 +45,7 @@ _V1 = {
 @register(
     "uno-v1",
     what="UNO v1: a unified objective, as in the paper (Fini et al., ICCV 2021).",
-    # For ImageNet, v1's learning rate, heads and over-clusters are known; the rest is v2's.
+    # On ImageNet, v1's learning rate, heads and over-clusters are known; the rest is v2's.
     preset=_V1,
     published={
         **{name: {} for name in ("cifar10", "cifar100-20", "cifar100-50")},
@@ -68,24 +67,26 @@ _V1 = {
     variations={"appendix": {}},
 )
 class UNO(Method):
-    """Labels and pseudo-labels as one target, each view's predicted from the others."""
+    """Labels and pseudo-labels as one target, which the other views predict."""
 
     joint = True
     schedules = UNO_SCHEDULES
 
     @dataclass(frozen=True)
     class Config:
-        tau: PositiveFloat = setting(0.1, "temperature of the softmax")
-        sinkhorn_eps: PositiveFloat = setting(0.05, "smoothness of the pseudo-labels")
+        tau: PositiveFloat = setting(0.1, "softmax temperature")
+        sinkhorn_eps: PositiveFloat = setting(0.05, "Sinkhorn regularisation; larger: smoother pseudo-labels")
         heads: Positive = setting(4, "clustering heads, and as many over-clustering heads")
-        overcluster: Positive = setting(3, "over-clusters for each novel class")
-        hidden: Positive = setting(2048, "width of the projectors")
-        projection: Positive = setting(256, "dimensions that the projectors map to")
-        large_crops: TwoOrMore = setting(2, "full-size crops of each image, which predict each other")
-        small_crops: Count = setting(2, "small crops of each image")
-        softmax_axis: Literal["class", "batch"] = setting("class", "what the softmax of the loss runs over")
-        normalise_features: bool = setting(False, "whether the projectors see normalised features")
-        combine: Literal["mean", "sum"] = setting("mean", "clustering and over-clustering loss together")
+        overcluster: Positive = setting(3, "over-clusters per novel class")
+        hidden: Positive = setting(2048, "hidden width of the projectors")
+        projection: Positive = setting(256, "output dimensions of the projectors")
+        large_crops: TwoOrMore = setting(2, "full-size crops per image, which predict each other")
+        small_crops: Count = setting(2, "small crops per image")
+        softmax_axis: Literal["class", "batch"] = setting("class", "axis of the softmax in the loss")
+        normalise_features: bool = setting(False, "whether to normalise features before the heads")
+        combine: Literal["mean", "sum"] = setting(
+            "mean", "how to combine clustering and over-clustering losses"
+        )
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)

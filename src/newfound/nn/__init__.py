@@ -1,1 +1,1 @@
-"""Networks: encoders, heads, and the weight files they can start from."""
+"""Modules with parameters: encoders, heads, normalisation, memories."""

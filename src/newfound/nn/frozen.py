@@ -1,4 +1,4 @@
-"""The network that was trained on the known classes, kept as it was."""
+"""A frozen copy of the classifier of the known classes."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -9,7 +9,7 @@ from newfound.core.encoder import Encoder
 
 
 class FrozenClassifier(nn.Module):
-    """Images (B, 3, H, W) → logits of the known classes (B, C_l); never trained, always evaluating."""
+    """Images (B, 3, H, W) → known-class logits (B, C_l); never trained, always in evaluation mode."""
 
     def __init__(self, encoder: Encoder, head: nn.Module) -> None:
         super().__init__()
@@ -25,6 +25,6 @@ class FrozenClassifier(nn.Module):
 
 
 def with_frozen_copy(weights: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    """The weights of a classifier, and once more under `name`, unless they hold such a copy already."""
+    """The weights plus a copy of encoder and h under `name`, unless they already contain one."""
     copied = {f"{name}.{key}": value for key, value in weights.items() if key.startswith(("encoder.", "h."))}
     return {**copied, **weights}

@@ -1,9 +1,9 @@
-"""Heads: linear or cosine classifiers on the features, or K of the latter behind projectors of their own.
+"""Heads: linear classifiers, cosine classifiers, and K cosine classifiers with projectors.
 
-Prototypes are kept at unit length by `normalise_`, which a method calls after each step. `forward` leaves
-them as they are, so that their gradients are those of a linear layer, as in the published codes.
+A method calls `normalise_` after each step to keep prototypes at unit length. `forward` does not normalise
+them, so their gradients are those of a linear layer, as in the published implementations.
 
-Deviation: those codes normalise before each step and so evaluate with prototypes a last step away from it.
+Deviation: those normalise before each step, so they evaluate with prototypes one step away from unit length.
 """
 
 import torch
@@ -40,13 +40,13 @@ class CosineHead(nn.Module):
 class MultiHead(nn.Module):
     """K heads at once, each a projector and a cosine classifier: features (V, B, D) → cosines (V, K, B, C).
 
-    A projector is linear, BatchNorm over the batch of one view, ReLU, linear. Projectors follow the
-    autocast precision; the cosines are float32.
+    A projector is linear, BatchNorm per view, ReLU, linear. Projectors run in the autocast precision; the
+    cosines are float32.
     """
 
     def __init__(self, dim: int, num_classes: int, heads: int, hidden: int, out: int) -> None:
         super().__init__()
-        # Deviation: no bias here, since BatchNorm takes it away again.
+        # Deviation: no bias, which BatchNorm would cancel.
         self.hidden_weight = _uniform(heads, hidden, dim, fan_in=dim)
         self.norm = ViewBatchNorm(heads * hidden)
         self.out_weight = _uniform(heads, out, hidden, fan_in=hidden)
@@ -58,14 +58,14 @@ class MultiHead(nn.Module):
         return self.located(features)[0]
 
     def located(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """(V, B, D) → the cosines (V, K, B, C), and the unit vectors that they are of (V, K, B, out)."""
+        """(V, B, D) → the cosines (V, K, B, C) and the projected unit vectors (V, K, B, out)."""
         V, B, _ = features.shape
         K, hidden, _ = self.hidden_weight.shape
         by_sample = F.linear(features.transpose(0, 1), self.hidden_weight.flatten(0, 1))
         by_head = F.relu(self.norm(by_sample)).view(B * V, K, hidden).transpose(0, 1)
         projected = torch.baddbmm(self.out_bias, by_head, self.out_weight.mT)
         unit = _unit(projected, self.prototypes)
-        # In V groups: the gradient of few prototypes is a sum that one product leaves to few cores of a GPU.
+        # In V groups: one product would sum the gradient of few prototypes on few cores of a GPU.
         both = _cosines(unit.view(K, V, B, -1), self.prototypes[:, None]), unit
         cosines, unit = (x.view(K, B, V, -1).permute(2, 0, 1, 3) for x in both)
         return cosines, unit
@@ -75,8 +75,14 @@ class MultiHead(nn.Module):
         _normalise_(self.prototypes)
 
 
+def joint_logits(known: Tensor, novel: Tensor) -> Tensor:
+    """(V, B, C_l), (V, K, B, C_u) → (V, K, B, C): all heads share the known logits."""
+    shared = known.unsqueeze(1).expand(-1, novel.shape[1], -1, -1)
+    return torch.cat([shared, novel], dim=-1)
+
+
 def _unit(features: Tensor, like: Tensor) -> Tensor:
-    """(..., D) → the same at unit length; float32, since Sinkhorn is sharp enough to see bf16."""
+    """(..., D) → unit length, in float32: Sinkhorn amplifies the rounding errors of bf16."""
     with torch.autocast(features.device.type, enabled=False):
         return F.normalize(features.to(like.dtype), dim=-1)
 
@@ -93,5 +99,5 @@ def _normalise_(prototypes: Tensor) -> None:
 
 
 def _uniform(*shape: int, fan_in: int) -> nn.Parameter:
-    """The initial values of `nn.Linear`."""
+    """Initialised like `nn.Linear`."""
     return nn.Parameter(torch.empty(shape).uniform_(-(fan_in**-0.5), fan_in**-0.5))

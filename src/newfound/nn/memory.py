@@ -1,16 +1,16 @@
-"""What a method remembers of earlier batches."""
+"""A queue of features from earlier batches."""
 
 import torch
 from torch import Tensor, nn
 
-from newfound.nn.kept import kept
+from newfound.nn.norm import kept
 
 
 class Memory(nn.Module):
-    """The last `size` rows that were put in, oldest first out; its shapes never change.
+    """The last `size` rows, first in, first out; its shapes are static.
 
-    It starts with random rows of unit length; `filled` counts those that were put in since. All of it is
-    buffers, so checkpoints keep it and captured steps can move it.
+    It starts with random unit rows; `filled` counts the rows added since. All state is in buffers, so that
+    checkpoints store it and captured steps can update it.
     """
 
     rows: Tensor
@@ -25,7 +25,7 @@ class Memory(nn.Module):
 
     @torch.no_grad()
     def put(self, rows: Tensor) -> None:
-        """Replace the oldest rows by these (n, *shape); of more than `size`, the last remain."""
+        """Replace the oldest rows with these (n, *shape); of more than `size` rows the last are kept."""
         size = len(self.rows)
         rows = rows.detach()[-size:].to(self.rows.dtype)
         places = (self.place + torch.arange(len(rows), device=self.place.device)) % size
@@ -35,10 +35,10 @@ class Memory(nn.Module):
 
     @property
     def snapshot(self) -> Tensor:
-        """The rows as they are now, which backward may use while the memory moves on."""
+        """A copy of the rows for the backward pass, which the next `put` does not change."""
         return kept(self.rows)
 
     @property
     def is_full(self) -> Tensor:
-        """() whether every row was put in."""
+        """(), whether all initial rows were replaced."""
         return kept(self.filled == len(self.rows))

@@ -1,4 +1,4 @@
-"""BatchNorm: of feature maps, fast where it is compiled, and of projected features, each view by itself."""
+"""BatchNorm of feature maps, fast when compiled, and of projected features, per view."""
 
 from typing import Any
 
@@ -7,14 +7,27 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.core.errors import UsageError
-from newfound.nn.kept import kept
+
+
+def kept(x: Tensor) -> Tensor:
+    """x as a tensor of its own in memory.
+
+    Otherwise the compiler recomputes it in every kernel that reads it, and in the backward pass even from a
+    buffer that has changed since.
+    """
+    if not torch.compiler.is_compiling():
+        return x.clone()
+    from torch._inductor import test_operators  # slow to import
+
+    alone: Tensor = test_operators.realize(x)
+    return alone
 
 
 class MapBatchNorm(nn.BatchNorm2d):
-    """`nn.BatchNorm2d` and, where asked, a sum and ReLU; compiled training moves little memory.
+    """`nn.BatchNorm2d` with optional sum and ReLU; compiled training moves little memory.
 
-    Eager code has a fused kernel and keeps it. The compiler turns a variance into Welford's recurrence, a
-    division for each pixel, and its gradient of ReLU reads the output once more: see `_Normalise`.
+    Eager mode uses PyTorch's fused kernel. The compiler would turn the variance into Welford's recurrence,
+    with a division per pixel, and its gradient of ReLU would read the output again: see `_Normalise`.
     """
 
     def forward(self, maps: Tensor, relu: bool = False, plus: Tensor | None = None) -> Tensor:
@@ -38,10 +51,10 @@ class MapBatchNorm(nn.BatchNorm2d):
 
 
 class _Normalise(torch.autograd.Function):
-    """Maps (B, C, h, w), and others to add → normalised maps, mean and variance (C,), from two plain sums.
+    """Maps (B, C, h, w), and optional maps to add → normalised maps, mean and variance (C,), from two sums.
 
-    The gradient finds ReLU's mask from the maps that it reads anyway, so two tensors are read, not three;
-    only where maps were added it takes the output, which the next convolution keeps in any case.
+    The gradient derives ReLU's mask from the maps it reads anyway, so it reads two tensors, not three. Only
+    where maps were added does it read the output, which the next convolution keeps in any case.
     """
 
     @staticmethod
@@ -56,7 +69,7 @@ class _Normalise(torch.autograd.Function):
         out = _affine(x, scale, kept(bias - mean * scale))
         if plus is not None:
             out = out + plus.float()
-        # A copy, since torch 2.11 has no gradient for what `to` gives back as it is, in float32.
+        # A copy: torch 2.11 has no gradient where `to` returns its input, as in float32.
         out = (out.relu() if relu else out).to(maps.dtype, copy=True)
         ctx.save_for_backward(maps, None if plus is None else out, weight, bias, mean, rstd)
         ctx.relu, ctx.added = relu, plus is not None
@@ -70,13 +83,13 @@ class _Normalise(torch.autograd.Function):
         if ctx.relu:
             passed = out > 0 if ctx.added else _affine(x, scale, bias - mean * scale) > 0
             gradient = torch.where(passed, gradient, 0.0)
-        if ctx.added:  # used below, and by all that the added maps come from
+        if ctx.added:  # used below and by the source of the added maps
             gradient = kept(gradient)
         g = gradient.float()
         number = maps.numel() // maps.shape[1]
         to_bias = g.sum((0, 2, 3))
         to_weight = (g * (x - mean[:, None, None])).sum((0, 2, 3)) * rstd
-        # dL/dx = scale (g - mean g - x_hat mean(g x_hat)), written as one line in x for each channel.
+        # dL/dx = scale (g - mean g - x_hat mean(g x_hat)), which is affine in x per channel.
         # Triton 3.6 fails to compile these coefficients as `shift = a * to_bias - slope * mean`.
         part, tilt = -scale / number, to_weight * rstd
         through = _affine(x, kept(part * tilt), kept(part * (to_bias - tilt * mean)))
@@ -85,15 +98,15 @@ class _Normalise(torch.autograd.Function):
 
 
 def _affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """x times a scale plus a shift of each channel."""
+    """x times a scale plus a shift, per channel."""
     return x * scale[:, None, None] + shift[:, None, None]
 
 
 class ViewBatchNorm(nn.Module):
-    """BatchNorm of each view by itself: (B, V, D) → (B, V, D), its statistics in float32.
+    """BatchNorm per view: (B, V, D) → (B, V, D), with statistics in float32.
 
-    Deviation: the running statistics move once a step, by the mean over the views of what `nn.BatchNorm1d`
-    would use; the published codes call it for one view after the other, which moves them once a view.
+    Deviation: the running statistics are updated once per step with the mean over the views; the published
+    implementations call `nn.BatchNorm1d` view by view, which updates them once per view.
     """
 
     eps = 1e-5
@@ -117,8 +130,8 @@ class ViewBatchNorm(nn.Module):
             )
             return out.view(B, V, D)
         if B < 2:
-            raise UsageError(f"a training batch must have at least 2 images; got {B}; raise batch_size")
-        # V times D channels for the one fused kernel, which with momentum 1 hands out its statistics.
+            raise UsageError(f"A training batch needs at least 2 images, got {B}. Increase batch_size.")
+        # V * D channels in one fused kernel; with momentum 1 it returns the batch statistics.
         mean, var = (torch.zeros_like(self.running_mean).repeat(V) for _ in range(2))
         weight, bias = self.weight.repeat(V), self.bias.repeat(V)
         out = F.batch_norm(features.reshape(B, V * D), mean, var, weight, bias, True, 1.0, self.eps)

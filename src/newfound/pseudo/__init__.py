@@ -1,1 +1,1 @@
-"""What to believe about unlabelled samples: targets, never with a gradient."""
+"""Pseudo-labels of unlabelled samples that several methods share; none carries a gradient."""

@@ -1,8 +1,8 @@
-"""The centres that DTC begins with, and its warm-up (Han et al., ICCV 2019).
+"""DTC's initial cluster centres and its warm-up (Han et al., ICCV 2019).
 
     mu, p from k-means in the principal components of the features;  L = KL(p || q(z, mu)), mean over elements
 
-The embedding z = g(features) is new and has as many dimensions as there are novel classes; q is Student's t.
+The embedding z = g(features) is new, with one dimension per novel class; q is Student's t.
 
 Shapes: n unlabelled samples, M of them in a batch, D features, K = C_u novel classes.
 """
@@ -13,12 +13,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from newfound.core.config import TrainConfig
 from newfound.core.encoder import Encoder
 from newfound.core.errors import UsageError
 from newfound.core.learner import Bank, Learner, NoSettings, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register_stage
+from newfound.core.settings import TrainConfig
 from newfound.losses.clustering import kl_element_mean, log_student_t, target_distribution
 from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
 from newfound.nn.heads import LinearHead
@@ -32,9 +32,9 @@ CENTRES = TrainConfig(
     lr_falls="0.5",
     lr_factor=1.0,
 )
-"""A fall by the factor 1: the learning rate stays as it is."""
+"""A decay by the factor 1: the learning rate is constant."""
 RESTARTS = 20
-"""Runs of k-means, of which the tightest counts."""
+"""Runs of k-means, of which the one with the lowest inertia is kept."""
 
 
 class ClusterHead(nn.Module):
@@ -44,8 +44,7 @@ class ClusterHead(nn.Module):
         super().__init__()
         if clusters > dim:
             raise UsageError(
-                f"the encoder must have a feature for each novel class; got {dim} features and {clusters} "
-                "classes; choose another encoder"
+                f"dtc needs an encoder with at least {clusters} features, one per novel class, got {dim}."
             )
         self.embed = LinearHead(dim, clusters)
         self.centres = nn.Parameter(torch.randn(clusters, clusters))
@@ -56,7 +55,7 @@ class ClusterHead(nn.Module):
 
 @register_stage("centres")
 class Centres(Learner):
-    """The encoder, its clusters, and the classifier of the known classes as it was before."""
+    """The encoder, its clusters, and a frozen copy of the classifier of the known classes."""
 
     uses: ClassVar[Uses] = "unlabelled"
     views = Views(large=1)
@@ -72,7 +71,7 @@ class Centres(Learner):
         return super().adopt(with_frozen_copy(weights, "known"))
 
     def begin(self, bank: Bank) -> None:
-        from sklearn.cluster import KMeans  # slow to import, and most verbs need none of it
+        from sklearn.cluster import KMeans  # slow to import
         from sklearn.decomposition import PCA
 
         features = bank.unlabelled(self.encoder)

@@ -1,21 +1,21 @@
-"""RotNet: which way up is an image? Self-supervision on all images, labelled or not (Gidaris et al., 2018).
+"""RotNet: predict the rotation of an image, labelled or not (Gidaris et al., ICLR 2018).
 
-    L = mean over the four turns of CE(turn | image)
+    L = mean over the four rotations of CE(rotation | image)
 
 Shapes: B samples, D features.
 
-Deviation: the last epoch counts, where the published code keeps the one of highest test accuracy; images are
-normalised as in all other stages; 200 epochs, not 201.
+Deviation: the last epoch is kept, where the published code keeps the one with the highest test accuracy;
+images are normalised as in all other stages; 200 epochs, not 201.
 """
 
 import torch
 import torch.nn.functional as F
 
-from newfound.core.config import TrainConfig
 from newfound.core.encoder import Encoder
 from newfound.core.learner import Learner, NoSettings
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register_stage
+from newfound.core.settings import TrainConfig
 from newfound.data.augment import rotate4
 from newfound.nn.heads import LinearHead
 
@@ -34,7 +34,7 @@ ROTNET = TrainConfig(
 
 @register_stage("rotnet")
 class RotNet(Learner):
-    """The encoder and a head for the four turns, which no later stage needs."""
+    """The encoder and a head for the four rotations, which later stages drop."""
 
     views = Views(large=1)
 

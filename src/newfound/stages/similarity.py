@@ -1,14 +1,14 @@
-"""The similarity network of KCL and MCL: are two images of one class? (Hsu et al., ICLR 2018)
+"""KCL's and MCL's similarity network: do two images share a class? (Hsu et al., ICLR 2018)
 
     L = mean over all ordered pairs of CE(pair, whether y_i = y_j)
 
-The classifier of the known classes stays as it is. The network is a last block of its own behind that
-classifier's other blocks, which are not trained, and a head for pairs of features.
+The classifier of the known classes is frozen. The network has a last block of its own on that classifier's
+trunk, and a head for pairs of features.
 
 Shapes: N labelled samples, D features.
 
-Deviation: the published code trains all blocks, from scratch; its hidden layer has a bias, which BatchNorm
-takes away again.
+Deviation: the published code trains all blocks from scratch; its hidden layer has a bias, which BatchNorm
+cancels.
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from newfound.core.config import TrainConfig
 from newfound.core.encoder import Encoder, pooled
 from newfound.core.learner import Learner, NoSettings, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register_stage
+from newfound.core.settings import TrainConfig
 from newfound.nn.heads import LinearHead
 
 SIMILARITY = TrainConfig(
@@ -39,7 +39,7 @@ SIMILARITY = TrainConfig(
 
 
 class SimilarityNetwork(nn.Module):
-    """Maps of an encoder's trunk (B, d, h, w) → logits of being of two classes or of one (B, B, 2)."""
+    """Maps of an encoder's trunk (B, d, h, w) → logits of "different" and "same" class (B, B, 2)."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class SimilarityNetwork(nn.Module):
     def compared(self, z: Tensor) -> Tensor:
         """Features (B, D) → logits (B, B, 2), in float32 under any autocast."""
         with torch.autocast(z.device.type, enabled=False):
-            # W [a; b] = W1 a + W2 b: every sample is multiplied twice, not once for each pair.
+            # W [a; b] = W1 a + W2 b: two products per sample instead of one per pair.
             first, second = (F.linear(z, half) for half in self.hidden.weight.chunk(2, dim=1))
             pairs = (first[:, None] + second).flatten(0, 1)
             logits: Tensor = self.out(F.relu(self.norm(pairs)))
@@ -64,7 +64,7 @@ class SimilarityNetwork(nn.Module):
 
 @register_stage("similarity")
 class Similarity(Learner):
-    """The classifier of the known classes, untouched, and the network that compares pairs."""
+    """The frozen classifier of the known classes and the network that compares pairs."""
 
     uses: ClassVar[Uses] = "labelled"
     fewest = 2

@@ -7,27 +7,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.core.encoder import Encoder
+from newfound.core.registry import register_encoder
 from newfound.nn.norm import MapBatchNorm
 
 Stem = Literal["cifar", "imagenet"]
 Shortcut = Callable[[int, int, int], nn.Module]
-"""(in channels, out channels, stride) → what brings a block's input to the shape of its output."""
+"""(in channels, out channels, stride) → a module that maps a block's input to the shape of its output."""
 
 
 def projection(inputs: int, outputs: int, stride: int) -> nn.Module:
-    """The usual shortcut: a 1x1 convolution and BatchNorm."""
+    """The standard shortcut: a 1x1 convolution and BatchNorm."""
     return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), MapBatchNorm(outputs))
 
 
 class PooledShortcut(nn.Module):
-    """The shortcut without parameters: (B, inputs, h, w) → (B, outputs, h / stride, w / stride)."""
+    """A shortcut without parameters: (B, inputs, h, w) → (B, outputs, h / stride, w / stride)."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.missing, self.stride = outputs - inputs, stride
 
     def forward(self, maps: Tensor) -> Tensor:
-        # ceil_mode: odd sides shrink as they do in a strided convolution.
+        # ceil_mode: odd sizes shrink as in a strided convolution.
         pooled = F.avg_pool2d(maps, self.stride, ceil_mode=True)
         return F.pad(pooled, (0, 0, 0, 0, 0, self.missing))
 
@@ -52,7 +53,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A 3x3 convolution between two 1x1 ones, and a shortcut; the 3x3 one has the stride."""
+    """1x1, 3x3 (with the stride) and 1x1 convolutions, and a shortcut."""
 
     expansion = 4
 
@@ -76,10 +77,25 @@ class Bottleneck(nn.Module):
 Block = type[BasicBlock] | type[Bottleneck]
 
 
+_18, _34, _50 = (
+    {"block": BasicBlock, "depths": (2, 2, 2, 2)},
+    {"block": BasicBlock, "depths": (3, 4, 6, 3)},
+    {"block": Bottleneck, "depths": (3, 4, 6, 3)},
+)
+_LARGE, _SMALL = "photographs of 64 pixels or more", "images of about 32 pixels, such as CIFAR"
+
+
+@register_encoder("resnet18", _LARGE, **_18, stem="imagenet")
+@register_encoder("resnet34", _LARGE, **_34, stem="imagenet")
+@register_encoder("resnet50", _LARGE, **_50, stem="imagenet")
+@register_encoder("resnet18-cifar", _SMALL, **_18, stem="cifar")
+@register_encoder("resnet34-cifar", _SMALL, **_34, stem="cifar")
+@register_encoder("resnet50-cifar", _SMALL, **_50, stem="cifar")
+@register_encoder("rs-resnet18", "CIFAR as in RS, NCL and DTC", **_18, stem="cifar", shortcut=PooledShortcut)
 class ResNet(Encoder):
     """A ResNet without its classifier; its last block is `layer4`.
 
-    Deviation: convolutions start as UNO's do in every method; RS, NCL and DTC leave them as torch makes them.
+    Deviation: convolutions are initialised as in UNO for every method; RS, NCL and DTC use PyTorch's default.
     """
 
     def __init__(

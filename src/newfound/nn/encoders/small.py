@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from newfound.core.encoder import Encoder
+from newfound.core.registry import register_encoder
 
 
 def _block(inputs: int, outputs: int) -> nn.Sequential:
@@ -13,8 +14,9 @@ def _block(inputs: int, outputs: int) -> nn.Sequential:
     )
 
 
+@register_encoder("small", "very small images, or a first look on a CPU")
 class SmallEncoder(Encoder):
-    """Four 3x3 convolutions, the last sees a whole 8x8 image: 0.9 million multiplications for one."""
+    """Four 3x3 convolutions; the last sees a whole 8x8 image. 0.9 million multiplications per image."""
 
     dim = 128
 
