@@ -1,1 +1,42 @@
-"""Images and what is known of them: sets, splits, named benchmarks, readers of files and arrays."""
+"""Images and what is known about them: sets, splits, benchmarks, readers of files and arrays."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from newfound.core.errors import Hint, UsageError
+from newfound.core.source import Source
+
+if TYPE_CHECKING:
+    from newfound.data.dataset import Dataset
+
+
+def load(source: Source) -> "Dataset":
+    """Read the images of a source."""
+    # Imported here, so that the package itself can be imported without torch.
+    from newfound.data.folders import from_folders
+    from newfound.data.holdout import hold_out
+
+    if source.arrays:
+        raise UsageError("These images were passed in Python and cannot be loaded again.")
+    foreign = ["data_dir"] if not source.benchmark else ["labelled", "unlabelled", "size"]
+    if source.benchmark and not source.estimated:
+        foreign.append("num_novel")
+    if given := [name for name in foreign if getattr(source, name) is not None]:
+        kind = "a benchmark" if source.benchmark else "your own images"
+        raise UsageError(f"{', '.join(given)} cannot be combined with {kind}.")
+    if source.held_out is not None:
+        # The number only decides how many unlabelled images are read, and hold_out drops them.
+        update = {"held_out": None, "num_novel": None if source.benchmark else 1, "estimated": None}
+        dataset = hold_out(load(source.model_copy(update=update)), source.held_out)
+    elif source.benchmark:
+        from newfound.data.benchmarks import load_benchmark
+
+        dataset = load_benchmark(source.benchmark, source.data_dir, source.subset)
+        if source.num_novel is not None:
+            dataset = dataset.with_num_novel(source.num_novel)
+    elif source.labelled and source.unlabelled:
+        options = source.model_dump(include={"num_novel", "size", "strict", "subset"})
+        dataset = from_folders(source.labelled, source.unlabelled, **options)
+    else:
+        raise UsageError("No images were given.", Hint.SOURCE)
+    return replace(dataset, source=source)

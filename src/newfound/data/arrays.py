@@ -1,7 +1,6 @@
-"""Images that a user holds as numpy arrays."""
+"""Data sets from numpy arrays."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -9,11 +8,10 @@ import torch
 from PIL import Image
 
 from newfound.core.errors import DataError
-from newfound.core.records import Task
-from newfound.data.assemble import checked_num_novel, own_dataset, own_look
-from newfound.data.decode import Pixels, Size, resized, to_rgb
-from newfound.data.images import Dataset, ResidentImages, Split
-from newfound.data.sizes import choose_side
+from newfound.data.dataset import Dataset, Split, checked_number
+from newfound.data.decode import Size, resized, to_rgb
+from newfound.data.images import ResidentImages
+from newfound.data.own import choose_side, own_dataset, own_look
 
 Array = npt.NDArray[np.generic]
 Arrays = Array | Sequence[Array]
@@ -22,83 +20,86 @@ Classes = npt.NDArray[np.int64]
 CHANNELS = (1, 3, 4)
 """Grey, colour, and colour with opacity."""
 DIM = 63
-"""Where no value is larger, little is left to be seen."""
+"""Images without a larger value look too dark."""
 HIGHEST = 2**62
-"""The highest class, above which new ones still have numbers."""
+"""The highest class, which leaves numbers for new ones."""
 
 
-def from_arrays(images: Arrays, labels: Labels, num_novel: int) -> Dataset:
-    """Images (n, H, W) or (n, H, W, C) and labels (n,), -1 where there is none → a data set."""
-    num_novel = checked_num_novel(num_novel)
+def from_arrays(images: Arrays, labels: Labels, num_novel: int | None = None) -> Dataset:
+    """A data set of images (n, H, W) or (n, H, W, C) and labels (n,), -1 for unlabelled images.
+
+    Values are uint8, or floats from 0 to 1; C is 1, 3 or 4, the fourth channel being opacity. A list may
+    contain images of different sizes. `num_novel` is None if it is unknown.
+    """
+    num_novel = None if num_novel is None else checked_number("num_novel", num_novel)
     pictures = _pictures(images)
     given = checked_classes(labels, len(pictures))
-    side, why = choose_side([(picture.height, picture.width) for picture in pictures])
+    side, reason = choose_side([(picture.height, picture.width) for picture in pictures])
     known, pile = np.flatnonzero(given >= 0), np.flatnonzero(given < 0)
     classes, positions = np.unique(given[known], return_inverse=True)
     labelled, unlabelled = (_stacked(pictures, rows, (side, side)) for rows in (known, pile))
     class_ids = torch.from_numpy(positions.astype(np.int64))
-    split = Split(labelled, class_ids, unlabelled, Task(len(classes), num_novel), own_look(side))
-    found = own_dataset("arrays", split, [str(c) for c in classes], (), why)
-    return replace(found, warnings=dark_warnings(labelled, unlabelled) + found.warnings)
-
-
-def dark_warnings(*sets: ResidentImages) -> tuple[str, ...]:
-    """What looks wrong with images none of which has a bright pixel: most likely they have another scale."""
-    top = max(int(each.pixels.max()) for each in sets if len(each))
-    if top > DIM:
-        return ()
-    return (
-        f"the images look too dark: values of uint8 must span 0 (black) to 255 (white), floats 0 to 1; got "
-        f"{top} of 255 as the largest; scale them, new images as those that a run was trained on",
-    )
+    split = Split(labelled, class_ids, unlabelled, len(classes), num_novel, own_look(side))
+    dark = dark_warnings(labelled, unlabelled)
+    return own_dataset("arrays", split, [str(label) for label in classes], reason, dark)
 
 
 def array_images(images: Arrays, size: Size) -> ResidentImages:
-    """(n, H, W) or (n, H, W, C), or a list of arrays of any sizes → a set at `size`.
-
-    Values are uint8, or floats from 0 to 1; C is 1, 3 or 4, the fourth channel being opacity.
-    """
+    """Images as `from_arrays` takes them → a set at `size`."""
     pictures = _pictures(images)
     return _stacked(pictures, np.arange(len(pictures)), size)
 
 
+def dark_warnings(*sets: ResidentImages) -> tuple[str, ...]:
+    """A warning if no image has a bright pixel: the values are probably of another scale."""
+    top = max(int(each.pixels.max()) for each in sets if len(each))
+    if top > DIM:
+        return ()
+    return (
+        "The images look too dark: values should span 0 (black) to 255 (white) for uint8, 0 to 1 for floats, "
+        f"and the largest is {top} of 255. Scale all images in the same way, new ones too.",
+    )
+
+
+def checked_classes(labels: Labels, number: int) -> Classes:
+    """(n,) classes from 0, or -1, of `number` images."""
+    classes = np.asarray(labels)
+    got = f"{classes.dtype} of shape {classes.shape} for {number} images"
+    if number and classes.shape == (number,) and np.issubdtype(classes.dtype, np.integer):
+        least, most = classes.min(), classes.max()
+        if least >= -1 and most <= HIGHEST:
+            return classes.astype(np.int64)
+        got = f"{least} to {most}"
+    raise DataError(f"labels must be one integer per image, from 0 to 2**62, or -1 for none; got {got}.")
+
+
 def _pictures(images: Arrays) -> list[Image.Image]:
-    if number_of(images) == 0:
-        raise DataError("there must be images, as an array or a list of arrays; got none; give some")
-    _check_many(images)
+    shape: tuple[int, ...] = getattr(images, "shape", (len(images),))
+    single = len(shape) == 2 or (len(shape) == 3 and shape[-1] in CHANNELS)  # its rows would pass for images
+    if single or not len(images):
+        raise DataError(
+            f"images must be (n, H, W) or (n, H, W, C) with n > 0, got {shape}. Reshape flat images; pass "
+            "one image as images[None], narrow grey ones as images[..., None]."
+        )
     return [_picture(image, row) for row, image in enumerate(images)]
 
 
-def number_of(images: Arrays) -> int:
-    """How many images there are."""
-    try:
-        return len(images)
-    except TypeError:
+def _picture(image: Array, row: int) -> Image.Image:
+    values, found = np.asarray(image), ""
+    if values.ndim == 3 and values.shape[2] == 1:
+        values = values[:, :, 0]
+    if values.size and np.issubdtype(values.dtype, np.floating):
+        low, high = values.min(), values.max()
+        found = f" from {low:g} to {high:g}"
+        if low >= 0 and high <= 1:
+            values = (values.astype(np.float64) * 255).round().astype(np.uint8)
+    is_image = values.size and (values.ndim == 2 or (values.ndim == 3 and values.shape[2] in CHANNELS))
+    if not is_image or values.dtype != np.uint8:
         raise DataError(
-            f"images must be an array or a list of arrays; got {type(images).__name__} without a length; "
-            "make a list of them"
-        ) from None
-
-
-def as_array(values: npt.ArrayLike, what: str, unmask: str) -> Array:
-    """An array without hidden values, of which what lies below the mask would be taken."""
-    if np.ma.is_masked(values):
-        raise DataError(f"{what} must not be masked; got masked values; {unmask}")
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise DataError(f"{what} must be an array; got parts of several shapes; give them one") from None
-
-
-def _check_many(images: Arrays) -> None:
-    """Refuse an array that may be one image: its rows would pass for images."""
-    shape: tuple[int, ...] = tuple(getattr(images, "shape", ()))
-    if len(shape) == 2 or (len(shape) == 3 and shape[-1] in CHANNELS):
-        many = "grey ones of such width as images[..., None]" if len(shape) == 3 else "flat ones reshaped"
-        raise DataError(
-            f"images must be (n, H, W) or (n, H, W, C); got {shape}, which may be one image; give one image "
-            f"as images[None], {many}"
+            "Images must be (H, W) or (H, W, C) with C = 1, 3 or 4, of uint8 or of floats from 0 to 1; "
+            f"row {row} is {np.asarray(image).dtype}{found} of shape {np.shape(image)}."
         )
+    return Image.fromarray(np.ascontiguousarray(values))
 
 
 def _stacked(pictures: Sequence[Image.Image], rows: Classes, size: Size) -> ResidentImages:
@@ -106,51 +107,3 @@ def _stacked(pictures: Sequence[Image.Image], rows: Classes, size: Size) -> Resi
     for place, row in enumerate(rows):
         pixels[place] = np.asarray(resized(to_rgb(pictures[row]), size)).transpose(2, 0, 1)
     return ResidentImages(torch.from_numpy(pixels), [f"image-{row}" for row in rows])
-
-
-def _picture(image: Array, row: int) -> Image.Image:
-    values = as_array(image, f"the image at row {row}", "fill them in, or leave it out")
-    grey_or_colour = values.ndim == 2 or (values.ndim == 3 and values.shape[2] in CHANNELS)
-    if not grey_or_colour or values.size == 0:
-        raise DataError(
-            f"an image must be (H, W) or (H, W, C) with C = 1, 3 or 4; got {values.shape} at row {row}; "
-            "put the channels last"
-        )
-    if values.ndim == 3 and values.shape[2] == 1:
-        values = values[:, :, 0]
-    return Image.fromarray(_bytes(values, row))
-
-
-def _bytes(values: Array, row: int) -> Pixels:
-    if values.dtype == np.uint8:
-        return np.ascontiguousarray(values, np.uint8)
-    got = str(values.dtype)
-    if np.issubdtype(values.dtype, np.floating):
-        floats = values.astype(np.float64)
-        if missing := int((~np.isfinite(floats)).sum()):
-            raise DataError(
-                f"images must be of finite numbers; got {missing:,} of {floats.size:,} values that are NaN "
-                f"or infinite at row {row}; fill them in, or leave such images out"
-            )
-        if floats.min() >= 0 and floats.max() <= 1:
-            return (floats * 255).round().astype(np.uint8)
-        got = f"floats from {floats.min():g} to {floats.max():g}"
-    raise DataError(
-        f"images must be uint8, or floats from 0 to 1; got {got} at row {row}; scale and convert them"
-    )
-
-
-def checked_classes(labels: Labels, number: int) -> Classes:
-    """(n,) classes from 0 on, or -1, of `number` images."""
-    classes = as_array(labels, "labels", "give labels.filled(-1), -1 where there is none")
-    if number == 0 or classes.shape != (number,) or not np.issubdtype(classes.dtype, np.integer):
-        raise DataError(
-            f"labels must be one integer for each image, -1 where there is none; got {classes.dtype} of "
-            f"shape {classes.shape} for {number} images; number the classes from 0"
-        )
-    for got in (classes.min(), classes.max()):
-        if not -1 <= got <= HIGHEST:
-            raise DataError(
-                f"labels must be classes from 0 to 2**62, or -1 for none; got {got}; renumber the classes"
-            )
-    return classes.astype(np.int64)

@@ -1,15 +1,17 @@
-"""Image files of every usual kind → RGB bytes.
+"""Image files of every common kind → RGB bytes.
 
-Grey is replicated; 16-bit grey keeps its high byte (rounded); transparency is laid on white, as a page would
-show it; EXIF rotation is applied; an animation gives its first frame.
+Grey is replicated; 16-bit grey is rounded to its high byte; transparency is composited onto white; EXIF
+rotation is applied; an animation gives its first frame.
 """
 
+import logging
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 import numpy.typing as npt
@@ -17,91 +19,131 @@ import torch
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from newfound.core.errors import DataError
-from newfound.data.depth import WHITE, brightest, has_white_zero, is_deep, is_wide
-from newfound.data.reading import Reading
+from newfound.core.errors import DataError, Hint, reason_of
 
+log = logging.getLogger(__name__)
 Pixels = npt.NDArray[np.uint8]
 Size = tuple[int, int]
 """Height and width."""
 
-# Pillow warns from half its limit on; of images beyond it we speak ourselves.
+WHITE = 65535
+"""The value of 16-bit files that is read as white."""
+DIM = WHITE // 4
+"""A 16-bit file without a larger value looks too dark."""
+DARK_SHARE = 0.1
+"""A warning is due if this share of the 16-bit files looks too dark."""
+BITS, PHOTOMETRIC, PLANES = 258, 262, 284
+"""TIFF tags."""
+PROGRESS_SECONDS = 5.0
+"""Between two lines about progress."""
+
+# Pillow warns at half its limit on pixels; images beyond the limit are reported as left out.
 warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 
 
-def decode(path: str | Path, size: Size | None = None, note: Callable[[int], None] | None = None) -> Pixels:
-    """One file → (H, W, 3), resized with antialiasing when `size` is given.
+class Reading:
+    """Progress over `total` files, and what looks wrong with them."""
 
-    The largest value of a file with more than 8 bits goes to `note`.
+    def __init__(self, total: int) -> None:
+        self.total, self._done = total, 0
+        self._began = self._logged = monotonic()
+        self.peaks: list[int] = []
+        """The largest value of each grey file with more than 8 bits."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """About grey files with more than 8 bits that use too little of their range."""
+        dark = [peak for peak in self.peaks if peak <= DIM]
+        if len(dark) < max(1, DARK_SHARE * len(self.peaks)):
+            return []
+        return [
+            f"{len(dark):,} of {len(self.peaks):,} files with more than 8 bits look too dark: values should "
+            f"span 0 (black) to {WHITE:,} (white), and the largest is {max(dark):,}. Convert all images to 8 "
+            "bits in the same way, new ones too."
+        ]
+
+    def over(self, results: Iterable[str]) -> Iterator[str]:
+        """The same results, each counted as one file; logs progress every few seconds."""
+        for result in results:
+            self._done += 1
+            now = monotonic()
+            if now - self._logged >= PROGRESS_SECONDS and self._done < self.total:
+                self._logged = now
+                left = (now - self._began) / self._done * (self.total - self._done)
+                log.info(f"Reading images {self._done:,}/{self.total:,}, {left:.0f} s left")
+            yield result
+
+
+def decode(path: str | Path, size: Size | None = None, note: Callable[[int], None] | None = None) -> Pixels:
+    """One file → (H, W, 3), resized with antialiasing if `size` is given; raises whatever Pillow raises.
+
+    `note` receives the largest value of a grey file with more than 8 bits.
     """
-    try:
-        with _opened(path) as image:
-            zero_is_white = has_white_zero(image)
-            deep = note is not None and is_deep(image) and not zero_is_white
-            if size is not None:
-                # a JPEG is read at half, quarter or eighth scale, but at least twice as large as needed
-                image.draft(None, (2 * max(size), 2 * max(size)))
-            upright: Image.Image = ImageOps.exif_transpose(image)
-            pixels: Pixels = np.array(resized(to_rgb(upright), size))
-            if note and deep:
-                note(brightest(upright))
-            return 255 - pixels if zero_is_white else pixels
-    except Exception as error:  # Pillow's many readers raise whatever their parsers raise
-        raise DataError(f"{path}: {_reason(error)}") from error
+    with _opened(path) as image:
+        white_is_zero = _white_is_zero(image)
+        if size is not None:
+            # A JPEG is read at a half, quarter or eighth of its size, but at least twice as large as needed.
+            image.draft(None, (2 * max(size), 2 * max(size)))
+        upright: Image.Image = ImageOps.exif_transpose(image)
+        pixels: Pixels = np.array(resized(to_rgb(upright), size))
+        if note and _is_wide(upright) and not white_is_zero:
+            note(int(np.asarray(upright).max()))
+        return 255 - pixels if white_is_zero else pixels
+
+
+def _opened(path: str | Path) -> ImageFile.ImageFile:
+    """A regular file only: opening a named pipe would wait for ever."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError("not a regular file")
+    return Image.open(path)
 
 
 def decode_all(
-    paths: Sequence[str], size: Size, strict: bool, reading: Reading | None = None
-) -> tuple[Tensor, list[int], tuple[str, ...]]:
-    """Files → pixels (n, 3, H, W), the rows of `paths` that could be decoded, and why the others could not.
+    paths: Sequence[str], size: Size, strict: bool, reading: Reading | None = None, keep: bool = True
+) -> tuple[Tensor, list[int], list[str]]:
+    """Files → pixels (n, 3, H, W), the rows of `paths` that could be decoded, and the others with the reason.
 
-    With `strict` the first file that cannot be decoded is an error.
+    With `strict` the first file that cannot be decoded is an error. Without `keep` there are no pixels.
     """
-    pixels = np.empty((len(paths), 3, *size), np.uint8)
-
-    def store(row: int, image: Pixels) -> None:
-        pixels[row] = image.transpose(2, 0, 1)
-
-    kept, skipped = decode_each(paths, size, strict, store, reading)
-    return torch.from_numpy(pixels if len(kept) == len(paths) else pixels[kept]), kept, skipped
-
-
-def decode_each(
-    paths: Sequence[str],
-    size: Size,
-    strict: bool,
-    use: Callable[[int, Pixels], None],
-    reading: Reading | None = None,
-) -> tuple[list[int], tuple[str, ...]]:
-    """Hand each decoded file and its row to `use`, from many threads; list the rows done and the failures."""
-    note = reading.deep.append if reading else None
+    pixels = np.empty((len(paths) if keep else 0, 3, *size), np.uint8)
+    note = reading.peaks.append if reading else None
 
     def attempt(row: int) -> str:
         try:
-            use(row, decode(paths[row], size, note))
-        except DataError as error:
+            image = decode(paths[row], size, note)
+        except Exception as error:  # Pillow's readers raise whatever their parsers raise
             if strict:
-                raise DataError(
-                    f"{error}; every file must be readable with strict; mend it, remove it, or drop strict"
-                ) from error
-            return str(error)
+                raise DataError(f"Cannot read {paths[row]}: {_reason(error)}.", Hint.NO_STRICT) from error
+            return f"{paths[row]}: {_reason(error)}"
+        if keep:
+            pixels[row] = image.transpose(2, 0, 1)
         return ""
 
     results = _pool().map(attempt, range(len(paths)))
     failures = list(reading.over(results) if reading else results)
-    return [row for row, why in enumerate(failures) if not why], tuple(why for why in failures if why)
+    kept = [row for row, failure in enumerate(failures) if not failure]
+    whole = not keep or len(kept) == len(paths)
+    return torch.from_numpy(pixels if whole else pixels[kept]), kept, list(filter(None, failures))
 
 
 def stored_sizes(paths: Sequence[str]) -> list[Size | None]:
-    """(height, width) of each file before any rotation that EXIF asks for; None without a readable header."""
-    return list(_pool().map(_stored_size, paths))
+    """(height, width) of each file before any EXIF rotation; None without a readable header."""
+
+    def size(path: str) -> Size | None:
+        try:
+            with _opened(path) as image:
+                return image.height, image.width
+        except Exception:  # decoding fails too, and reports the reason
+            return None
+
+    return list(_pool().map(size, paths))
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Any mode of Pillow's → RGB."""
+    """An image of any Pillow mode → RGB."""
     if image.mode == "F":
-        raise ValueError("its pixels are floats without a fixed range; save it with 8 or 16 bits")
-    if is_wide(image):
+        raise ValueError("floating-point pixels have no fixed range; save the image with 8 or 16 bits")
+    if _is_wide(image):
         wide = np.asarray(image).clip(0, WHITE)
         image = Image.fromarray((wide / 257).round().astype(np.uint8))
     elif image.has_transparency_data:
@@ -117,34 +159,32 @@ def resized(image: Image.Image, size: Size | None) -> Image.Image:
     return image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
 
 
+def _is_wide(image: Image.Image) -> bool:
+    """Whether it is grey with more than 8 bits, which some versions of Pillow widen to 32."""
+    return image.mode.startswith("I")
+
+
+def _white_is_zero(image: ImageFile.ImageFile) -> bool:
+    """Whether 0 is white in a grey TIFF of more than 8 bits, which Pillow ignores.
+
+    Colour of more than 8 bits in separate planes, which Pillow takes for 8 bits, is refused.
+    """
+    tags = getattr(image, "tag_v2", {})
+    if tags.get(PLANES) == 2 and max(tags.get(BITS, [8])) > 8:
+        raise ValueError(
+            "separate colour planes of more than 8 bits; save the image with 8 bits, or interleaved"
+        )
+    return _is_wide(image) and tags.get(PHOTOMETRIC) == 0
+
+
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
 
 
-def _opened(path: str | Path) -> ImageFile.ImageFile:
-    """A regular file only: opening a pipe would wait for ever."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError("not a regular file")
-    return Image.open(path)
-
-
-def _stored_size(path: str) -> Size | None:
-    try:
-        with _opened(path) as image:
-            return image.height, image.width
-    except Exception:  # decoding meets the same failure and reports it
-        return None
-
-
 def _reason(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "no such file"
     if isinstance(error, UnidentifiedImageError):
         return "not an image that Pillow can read"
     if isinstance(error, Image.DecompressionBombError) and Image.MAX_IMAGE_PIXELS:
-        most = f"{2 * Image.MAX_IMAGE_PIXELS:,}"
-        return f"more than {most} pixels, the most that Pillow reads; scale it down, or cut it into parts"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return str(error) or type(error).__name__
+        return f"more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels, Pillow's limit; scale it down"
+    return reason_of(error)

@@ -1,22 +1,23 @@
-"""Sets of uint8 images, and a data set cut into what training may see and what only the evaluator may."""
+"""Sets of uint8 images of one size, in memory or decoded when they are needed."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from newfound.core.errors import DataError
-from newfound.core.records import Task
-from newfound.data.ahead import ahead
+from newfound.core.errors import DataError, Hint
 from newfound.data.decode import Size, decode_all
 
-Kind = Literal["digits", "cifar", "imagenet"]
-Channels = tuple[float, float, float]
+T = TypeVar("T")
+R = TypeVar("R")
+PREFETCHED = 2
+"""How many items `prefetch` works ahead."""
 
 
 class ImageSet(ABC):
@@ -25,7 +26,9 @@ class ImageSet(ABC):
     size: Size
     names: Sequence[str]
     device: torch.device
-    """Where images are taken."""
+    """Where `take` puts images."""
+    resident: bool
+    """Whether images are stored on the device they are taken on."""
     _fingerprint: str | None = None
 
     def __len__(self) -> int:
@@ -36,84 +39,76 @@ class ImageSet(ABC):
         return on_device(self.fetch(index), self.device)
 
     def take_each(self, indices: Iterable[Tensor]) -> Iterator[Tensor]:
-        """`take` one after the other, the next being fetched while one is used where that takes time."""
+        """`take` for each index, prefetching unless the images are resident."""
         if self.resident:
             return map(self.take, indices)
         host = (index.cpu() for index in indices)
-        return (on_device(pixels, self.device) for pixels in ahead(self.fetch, host))
+        return (on_device(pixels, self.device) for pixels in prefetch(self.fetch, host))
 
     @abstractmethod
     def fetch(self, index: Tensor) -> Tensor:
-        """The same where the images are kept; host rows of a set that is not resident need no device."""
+        """`take`, but where the images are stored: host rows of a set that is not resident need no device."""
 
     def to(self, device: torch.device, move: bool = True) -> "ImageSet":
-        """The same images, taken on `device`; kept there if they fit and may `move`."""
-        there = self.placed(device, move)
-        there._fingerprint = self._fingerprint
-        return there
+        """The same images, taken on `device`; stored there too if they fit and `move` is true."""
+        placed = self._place(device, move)
+        placed._fingerprint = self._fingerprint
+        return placed
 
     def fingerprint(self) -> str:
-        """A digest that changes when the images do; made once, and taken along to another device."""
+        """A digest of the images, computed once and kept when they move to another device."""
         if self._fingerprint is None:
-            self._fingerprint = self.digest()
+            self._fingerprint = self._digest()
         return self._fingerprint
 
     @abstractmethod
-    def some(self, rows: Tensor) -> "ImageSet":
-        """The images in `rows` (n,); nothing of the others is kept."""
+    def select(self, rows: Tensor) -> "ImageSet":
+        """A set of the images in `rows` (n,), which keeps nothing of the others."""
 
     @abstractmethod
-    def placed(self, device: torch.device, move: bool) -> "ImageSet":
-        """What `to` gives, of which nothing was digested."""
+    def _place(self, device: torch.device, move: bool) -> "ImageSet": ...
 
     @abstractmethod
-    def digest(self) -> str:
-        """What `fingerprint` gives, made anew."""
-
-    @property
-    @abstractmethod
-    def resident(self) -> bool:
-        """Whether `take` stays on the device."""
+    def _digest(self) -> str: ...
 
 
 def on_device(pixels: Tensor, device: torch.device) -> Tensor:
-    """The same on `device`; from the host to a GPU without waiting for what the GPU still has to do."""
+    """The pixels on `device`; a copy from the host to a GPU does not wait for the GPU's queue."""
     if device.type == "cuda" and not pixels.is_cuda:
         return pixels.pin_memory().to(device, non_blocking=True)
     return pixels.to(device)
 
 
 class ResidentImages(ImageSet):
-    """Images in memory: on the device when they fit there, otherwise on the host and copied when taken."""
+    """Images in memory: on the device if they fit there, otherwise on the host and copied when taken."""
 
     def __init__(self, pixels: Tensor, names: Sequence[str], device: torch.device | None = None) -> None:
         self.pixels, self.names = pixels, names
         self.size = (pixels.shape[2], pixels.shape[3])
         self.device = device or pixels.device
+        # Compare types: "cuda" and "cuda:0" are two names of one device.
+        self.resident = pixels.device.type == self.device.type
 
     def fetch(self, index: Tensor) -> Tensor:
         return self.pixels.index_select(0, index.to(self.pixels.device))
 
-    def some(self, rows: Tensor) -> "ResidentImages":
+    def select(self, rows: Tensor) -> "ResidentImages":
         return ResidentImages(self.fetch(rows), _at(self.names, rows), self.device)
 
-    def placed(self, device: torch.device, move: bool) -> "ResidentImages":
+    def _place(self, device: torch.device, move: bool) -> "ResidentImages":
         pixels = self.pixels.to(device) if move and _fits(self.pixels.nbytes, device) else self.pixels
         return ResidentImages(pixels, self.names, device)
 
-    @property
-    def resident(self) -> bool:
-        # By type: "cuda" and "cuda:0" are one device under two names.
-        return self.pixels.device.type == self.device.type
-
-    def digest(self) -> str:
+    def _digest(self) -> str:
         digest = blake2b(str(tuple(self.pixels.shape)).encode(), digest_size=16)
         digest.update(self.pixels.cpu().contiguous().view(-1).numpy().data)
         return digest.hexdigest()
 
 
 class StreamedImages(ImageSet):
-    """Files decoded each time they are taken: for sets larger than `files.RESIDENT_BYTES`."""
+    """Files that are decoded each time they are taken, for sets that are too large for memory."""
+
+    resident = False
 
     def __init__(self, paths: Sequence[str], size: Size, device: torch.device | None = None) -> None:
         self.names, self.size = paths, size
@@ -122,142 +117,43 @@ class StreamedImages(ImageSet):
     def fetch(self, index: Tensor) -> Tensor:
         pixels, _, failures = decode_all(_at(self.names, index), self.size, strict=False)
         if failures:
-            raise DataError(
-                f"{failures[0]}; the files of a run must stay as they are while it lasts; bring it back, "
-                "then repeat the call, with --resume where the command has it"
-            )
+            raise DataError(f"An image changed while it was in use: {failures[0]}.", Hint.RETRY)
         return pixels
 
-    def some(self, rows: Tensor) -> "StreamedImages":
+    def select(self, rows: Tensor) -> "StreamedImages":
         return StreamedImages(_at(self.names, rows), self.size, self.device)
 
-    def placed(self, device: torch.device, move: bool) -> "StreamedImages":
+    def _place(self, device: torch.device, move: bool) -> "StreamedImages":
         return StreamedImages(self.names, self.size, device)
 
-    @property
-    def resident(self) -> bool:
-        return False
-
-    def digest(self) -> str:
+    def _digest(self) -> str:
         digest = blake2b(str(self.size).encode(), digest_size=16)
-        for path in map(Path, self.names):  # without its folder, which may move
+        for path in map(Path, self.names):  # the folder is left out, because it may move
             digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
         return digest.hexdigest()
 
 
-@dataclass(frozen=True)
-class Look:
-    """What augmentation and encoder must know of the images, and what new images must be made to match."""
-
-    size: int
-    """Side of the square that the encoder sees."""
-    kind: Kind
-    """The family of augmentations."""
-    mean: Channels
-    std: Channels
-    stored: int
-    """Side of the square that files are resized to: larger than `size` where evaluation cuts off a margin."""
-
-
-@dataclass(frozen=True)
-class Split:
-    """What training may see."""
-
-    labelled: ImageSet
-    labels: Tensor
-    """(n_l,) int64 classes 0 .. C_l - 1 of the labelled images."""
-    unlabelled: ImageSet
-    task: Task
-    look: Look
-
-    def __post_init__(self) -> None:
-        if self.task.num_novel < 1:
-            raise DataError(
-                f"there must be a novel class to discover; got num_novel={self.task.num_novel}; "
-                "ask for at least 1"
-            )
-        if self.task.num_known < 1 or len(self.labelled) == 0:
-            raise DataError(
-                f"there must be labelled images of known classes; got {len(self.labelled)} images of "
-                f"{self.task.num_known} classes; label some images"
-            )
-        if len(self.unlabelled) < self.task.num_novel:
-            raise DataError(
-                "there must be at least as many unlabelled images as novel classes; got "
-                f"{len(self.unlabelled)} images for {self.task.num_novel} classes; "
-                "add images or ask for fewer classes"
-            )
-        object.__setattr__(self, "task", replace(self.task, num_unlabelled=len(self.unlabelled)))
-
-    @property
-    def resident(self) -> bool:
-        """Whether a batch can be put together without the host."""
-        return self.labelled.resident and self.unlabelled.resident
-
-    def to(self, device: torch.device) -> "Split":
-        """Taken on `device`; both sets are kept there or neither, so that a batch comes from one place."""
-        labelled, unlabelled = self.labelled.to(device), self.unlabelled.to(device)
-        if labelled.resident != unlabelled.resident:
-            labelled, unlabelled = self.labelled.to(device, False), self.unlabelled.to(device, False)
-        return replace(self, labelled=labelled, labels=self.labels.to(device), unlabelled=unlabelled)
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What only the evaluator may see; labels are joint classes, the known ones first."""
-
-    labels: Tensor
-    """(n_u,) int64 classes C_l .. C - 1 of the unlabelled images."""
-    test: ImageSet
-    test_labels: Tensor
-    """(n_t,) int64 classes 0 .. C - 1 of the test images."""
-
-    def to(self, device: torch.device) -> "Truth":
-        return Truth(self.labels.to(device), self.test.to(device), self.test_labels.to(device))
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A split, its truth where somebody knows it, and what to tell the user about both."""
-
-    name: str
-    split: Split
-    truth: Truth | None
-    class_names: tuple[str, ...]
-    """Known classes, then novel ones; `novel-1`, ... where nobody has named them."""
-    skipped: tuple[str, ...]
-    """Files left out, each with the reason."""
-    note: str
-    """One line: what was loaded."""
-    origin: Mapping[str, Any] = field(default_factory=dict)
-    """What `Source` needs to load it again; nothing where it is in no file."""
-    warnings: tuple[str, ...] = ()
-    """What looks wrong with the images."""
-
-    def to(self, device: torch.device) -> "Dataset":
-        truth = None if self.truth is None else self.truth.to(device)
-        return replace(self, split=self.split.to(device), truth=truth)
-
-    def fingerprint(self) -> str:
-        """A digest of every image and label."""
-        split, truth = self.split, self.truth
-        parts = [repr(split.task), split.labelled.fingerprint(), _digest(split.labels)]
-        parts.append(split.unlabelled.fingerprint())
-        if truth is not None:
-            parts += [_digest(truth.labels), truth.test.fingerprint(), _digest(truth.test_labels)]
-        return blake2b("/".join(parts).encode(), digest_size=16).hexdigest()
+def prefetch(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """`map` that computes the next results on another thread while one is in use."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
+    pending: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) > PREFETCHED:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # cancel pending work
 
 
 def _at(names: Sequence[str], rows: Tensor) -> list[str]:
     return [names[row] for row in rows.tolist()]
 
 
-def _digest(labels: Tensor) -> str:
-    return blake2b(labels.cpu().numpy().tobytes(), digest_size=16).hexdigest()
-
-
 def _fits(num_bytes: int, device: torch.device) -> bool:
-    """Whether images may take this much of the device: a GPU keeps half of its free memory for training."""
+    """Whether images may take this much of the device: half of a GPU's free memory is left for training."""
     if device.type != "cuda":
         return True
     free, _ = torch.cuda.mem_get_info(device)

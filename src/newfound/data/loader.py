@@ -1,7 +1,7 @@
-"""Batches of a fixed N labelled + M unlabelled images, augmented on the device.
+"""Batches of N labelled and M unlabelled images, augmented on the device.
 
-Deviation: UNO, IIC, ComEx and the family of RS draw CIFAR batches from the shuffled union of both sets, so N
-varies from step to step; a fixed N keeps every shape static.
+Deviation: UNO, IIC, ComEx and the RS family draw CIFAR batches from the shuffled union of both sets, so that
+their N varies from step to step; a fixed N keeps every shape static.
 """
 
 from collections.abc import Iterator
@@ -12,35 +12,35 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from newfound.core.config import TrainConfig
+from newfound.core.errors import UsageError
 from newfound.core.records import Batch, Views
 from newfound.core.seed import generator
-from newfound.data.ahead import ahead
+from newfound.core.settings import TrainConfig
 from newfound.data.augment import Augmenter
-from newfound.data.images import Split, on_device
-from newfound.data.sampler import ClassSampler
+from newfound.data.dataset import Split
+from newfound.data.images import on_device, prefetch
 
 
 @dataclass(frozen=True)
 class Draw:
-    """All that differs between batches: which rows, the uniforms that augment them, fetched images."""
+    """What differs between batches: the rows, the random numbers that augment them, and fetched images."""
 
     labelled: Tensor
     """(N,) rows of the labelled set."""
     unlabelled: Tensor
     """(M,) rows of the unlabelled set."""
     noise: Tensor
-    """(V, B, noise) uniforms."""
+    """(V, B, noise) uniform random numbers."""
     pixels: Tensor | None = None
-    """(B, 3, H, W) bytes of those rows, where the images are not on the device anyway."""
+    """(B, 3, H, W) bytes of those rows, unless the images are on the device."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What there is of it, by name."""
+        """The tensors that are there, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
 class Loader:
-    """Draws an epoch's batches; the same seed, stage and epoch always draw the same ones."""
+    """Draws the batches of an epoch; the same seed, stage and epoch always give the same ones."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Loader:
         return self.num_labelled + self.num_unlabelled
 
     def draws(self, epoch: int) -> Iterator[Draw]:
-        """One epoch, each set freshly shuffled."""
+        """One epoch, each set shuffled anew."""
         random = generator(self.device, self.seed, self.stage, epoch)
         if self.sampler:
             labelled = self.sampler(self.steps, random)
@@ -86,29 +86,29 @@ class Loader:
             yield Draw(labelled[step], unlabelled[step], noise, pixels)
 
     def _fetched(self, labelled: Tensor, unlabelled: Tensor) -> Iterator[Tensor | None]:
-        """The images of each step, fetched while those before are used; None where the device has them."""
+        """The images of each step, prefetched; None if they are on the device."""
         if self.split.resident:
             return repeat(None, self.steps)
         rows = zip(labelled.cpu(), unlabelled.cpu(), strict=True)
-        return (on_device(pixels, self.device) for pixels in ahead(self._pixels, rows))
+        return (on_device(pixels, self.device) for pixels in prefetch(self._pixels, rows))
 
     def _pixels(self, rows: tuple[Tensor, Tensor]) -> Tensor:
-        """The images of N and of M rows, a set that gives none being left alone."""
+        """The images of N labelled and M unlabelled rows; a set without rows is not touched."""
         sets = (self.split.labelled, self.split.unlabelled)
         return torch.cat(
             [images.fetch(index) for images, index in zip(sets, rows, strict=True) if len(index)]
         )
 
     def batch(self, draw: Draw) -> Batch:
-        """The batch a draw stands for: a pure function on the device."""
+        """The batch of a draw: a pure function on the device."""
         pixels = self._pixels((draw.labelled, draw.unlabelled)) if draw.pixels is None else draw.pixels
         views = self.augment(pixels, draw.noise)
         index = torch.cat([draw.labelled, draw.unlabelled])
         return Batch(views, self.split.labels[draw.labelled], index)
 
     def _rows(self, available: int, wanted: int, random: torch.Generator) -> Tensor:
-        """(steps, wanted) rows: shuffled passes over the set, one after the other."""
-        if not wanted:  # and no random number either: a stage must not depend on a set that it does not use
+        """(steps, wanted) rows of consecutive shuffled passes over the set."""
+        if not wanted:  # draw no random number: a stage must not depend on a set that it does not use
             return torch.empty(self.steps, 0, dtype=torch.int64, device=self.device)
         needed = self.steps * wanted
         passes = -(-needed // available)
@@ -117,13 +117,13 @@ class Loader:
 
 
 SHARES = {"half": 0.5, "three-quarters": 0.75}
-"""What a labelled share by name is; the proportional one follows from the sets."""
+"""Labelled shares by name; `proportional` follows from the sizes of the sets."""
 
 
 def batch_shape(split: Split, uses: str, batch_size: int, labelled_share: str) -> tuple[int, int, int]:
-    """(N, M, steps): the rows of each kind in a batch, and the full batches in an epoch.
+    """(N, M, steps): labelled and unlabelled rows per batch, and full batches per epoch.
 
-    An epoch is a pass over all images; with a share that is a number, over the labelled ones.
+    An epoch is a pass over all images, or over the labelled ones if the labelled share is fixed.
     """
     n_l, n_u = len(split.labelled), len(split.unlabelled)
     if uses == "labelled":
@@ -137,3 +137,32 @@ def batch_shape(split: Split, uses: str, batch_size: int, labelled_share: str) -
     N = min(max(round(size * share), 1), size - 1)
     steps = (n_l + n_u) // size if labelled_share == "proportional" else n_l // N
     return N, size - N, max(steps, 1)
+
+
+class ClassSampler:
+    """Draws `size` labelled rows per batch, equally many from each of `classes` classes, with replacement.
+
+    With few classes per batch, pairs of one class are not rare.
+    """
+
+    def __init__(self, labels: Tensor, classes: int, size: int) -> None:
+        counts = labels.bincount()
+        present = int((counts > 0).sum())
+        if size % classes or classes > present:
+            raise UsageError(
+                f"classes_per_batch must divide the {size} labelled images of a batch and be at most the "
+                f"{present} known classes, got {classes}."
+            )
+        self.classes, self.images = classes, size // classes
+        self.present = counts.nonzero()[:, 0]
+        self.by_class = labels.argsort(stable=True)
+        self.first, self.counts = counts.cumsum(0) - counts, counts
+
+    def __call__(self, steps: int, random: torch.Generator) -> Tensor:
+        """(steps, size) rows of the labelled set."""
+        device = self.counts.device
+        order = torch.rand(steps, len(self.present), generator=random, device=device).argsort(1)
+        classes = self.present[order[:, : self.classes]]
+        places = torch.rand(steps, self.classes, self.images, generator=random, device=device)
+        place = (places * self.counts[classes][..., None]).long()
+        return self.by_class[self.first[classes][..., None] + place].flatten(1)

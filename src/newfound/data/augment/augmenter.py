@@ -1,4 +1,4 @@
-"""From stored images to what an encoder sees: augmented views in training, one plain view in evaluation."""
+"""Stored images → encoder input: augmented views in training, one plain view in evaluation."""
 
 import torch
 from torch import Tensor
@@ -6,14 +6,14 @@ from torch import Tensor
 from newfound.core.errors import UsageError
 from newfound.data.augment.geometry import resample
 from newfound.data.augment.op import apply, noise_of
-from newfound.data.augment.recipes import Colour, check_kind, recipe_named
+from newfound.data.augment.recipes import Colour, recipe_named
 
 
 class Augmenter:
     """Stored images (B, 3, H, W) and uniform numbers (V, B, noise) → normalised views.
 
-    Draw the numbers with one `torch.rand` outside; the call is pure, of static shapes and never waits for the
-    device, so it may be compiled and captured in a CUDA graph.
+    The caller draws the numbers with one `torch.rand`. The call is pure, has static shapes and never waits
+    for the device, so it can be compiled and captured in a CUDA graph.
     """
 
     def __init__(
@@ -21,7 +21,9 @@ class Augmenter:
     ) -> None:
         declared = recipe_named(recipe, kind, size)
         if small and declared.small is None:
-            raise UsageError(f"recipe {recipe!r} must be used without small crops; got {small}; v2 has them")
+            raise UsageError(
+                f"The augmentation recipe {recipe!r} has no small crops, got {small}; v2 has them."
+            )
         self._groups = [
             (count, ops) for count, ops in ((large, declared.large), (small, declared.small)) if count and ops
         ]
@@ -30,10 +32,10 @@ class Augmenter:
         """How many uniform numbers in [0, 1) each view of each sample needs."""
 
     def __call__(self, images: Tensor, noise: Tensor) -> tuple[Tensor, ...]:
-        """uint8 (B, 3, H, W), float32 (V, B, noise) → a float32 (V_s, B, 3, h, w) per size, large first."""
+        """uint8 (B, 3, H, W), float32 (V, B, noise) → one float32 (V_s, B, 3, h, w) per size, large first."""
         views, start = [], 0
         for count, ops in self._groups:
-            # All views of one size are one batch of count × B images.
+            # All views of one size form one batch of count × B images.
             u = noise[start : start + count].flatten(0, 1)
             levels = apply(ops, images.float().repeat(count, 1, 1, 1), u)
             views.append(normalise(levels, self._mean, self._std).view(count, -1, *levels.shape[1:]))
@@ -43,7 +45,7 @@ class Augmenter:
 
 def normalise(levels: Tensor, mean: Colour, std: Colour) -> Tensor:
     """Grey levels in 0..255 → (level / 255 - mean) / std for each colour: (B, 3, H, W) → same."""
-    # Python numbers rather than a tensor of constants: nothing to copy to the device.
+    # Python numbers, not a tensor of constants: nothing to copy to the device.
     colours = zip(levels.unbind(1), mean, std, strict=True)
     return torch.stack([(colour / 255 - m) / s for colour, m, s in colours], 1)
 
@@ -51,10 +53,9 @@ def normalise(levels: Tensor, mean: Colour, std: Colour) -> Tensor:
 def evaluation_view(images: Tensor, size: int, kind: str, mean: Colour, std: Colour) -> Tensor:
     """The plain view of stored images, normalised: uint8 (B, 3, H, W) → float32 (B, 3, size, size).
 
-    Images of another size lose their margins when they are of kind "imagenet" and large enough, for these
-    are stored larger on purpose; otherwise their central square is resized.
+    Images of another size are cropped to their centre if they are of kind "imagenet" and large enough,
+    because those are stored larger on purpose; otherwise their central square is resized.
     """
-    check_kind(kind)
     height, width = images.shape[2:]
     side = size if kind == "imagenet" and min(height, width) >= size else min(height, width)
     top, left = round((height - side) / 2), round((width - side) / 2)

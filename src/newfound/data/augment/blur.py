@@ -16,7 +16,7 @@ from newfound.data.augment.op import nearest_level, where
 
 
 def blur(images: Tensor, sigma: Tensor, reach: int) -> Tensor:
-    """Blur each image by its own sigma, the border repeated: (B, 3, H, W), (B,) → (B, 3, H, W).
+    """Blur each image with its own sigma, repeating the border: (B, 3, H, W), (B,) → (B, 3, H, W).
 
     The Gaussian is cut off `reach` pixels from its centre.
     """
@@ -25,12 +25,12 @@ def blur(images: Tensor, sigma: Tensor, reach: int) -> Tensor:
 
 
 def _gaussians(sigma: Tensor, size: int, reach: int) -> Tensor:
-    """The weights of `size` pixels in themselves: (B,) → (B, size, size)."""
+    """The weight of each pixel in each pixel: (B,) → (B, size, size)."""
     pixel = torch.arange(-reach, size + reach, device=sigma.device)
     distance = pixel - torch.arange(size, device=sigma.device)[:, None]
     weights = torch.exp(-0.5 * (distance / sigma[:, None, None]) ** 2) * (distance.abs() <= reach)
     weights = weights / weights.sum(2, keepdim=True)
-    # What falls outside the image belongs to the pixel at its border.
+    # Weights outside the image go to the border pixel.
     inner = weights[..., reach : size + reach].clone()
     inner[..., 0] += weights[..., :reach].sum(2)
     inner[..., -1] += weights[..., size + reach :].sum(2)
@@ -39,7 +39,7 @@ def _gaussians(sigma: Tensor, size: int, reach: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Blur:
-    """With probability `p` blur by a sigma uniform in low..high pixels."""
+    """With probability `p` blur with a sigma uniform in low..high pixels."""
 
     p: float
     low: float = 0.1

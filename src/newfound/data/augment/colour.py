@@ -1,4 +1,4 @@
-"""Colour jitter, grey, solarise and equalise, with the rounding of Pillow."""
+"""Colour jitter, grey, solarise and equalise, with Pillow's rounding."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ def luma(images: Tensor) -> Tensor:
 
 
 def blend(images: Tensor, towards: Tensor, factor: Tensor) -> Tensor:
-    """towards + factor (images - towards) in whole levels, cut down as Pillow does.
+    """towards + factor (images - towards) in whole levels, rounded down as in Pillow.
 
     Images and towards (B, 3 or 1, H or 1, W or 1), factor (B,) → (B, 3, H, W).
     """
@@ -28,9 +28,9 @@ def blend(images: Tensor, towards: Tensor, factor: Tensor) -> Tensor:
 
 
 def shift_hue(images: Tensor, shift: Tensor) -> Tensor:
-    """Turn the hue by `shift` of a full circle, in Pillow's HSV of 8 bits: (B, 3, H, W), (B,) → (B, 3, H, W).
+    """Rotate the hue by `shift` of a full circle in Pillow's 8-bit HSV: (B, 3, H, W), (B,) → (B, 3, H, W).
 
-    Every cast and every rounding is one that Pillow makes: a hue one step off moves a colour by 6 levels.
+    Every cast and rounding is one that Pillow makes: a hue that is one step off changes a colour by 6 levels.
     """
     value = images.amax(1, keepdim=True)
     chroma = value - images.amin(1, keepdim=True)
@@ -43,19 +43,18 @@ def shift_hue(images: Tensor, shift: Tensor) -> Tensor:
     )
     circle = ((sixths.float().double() / 6 + 1) % 1).float()
     hue = ((circle * 255).floor() + per_image((shift * 255).trunc())) % 256
-    # The exact quotient is never this close below a whole number, a rounded one may be.
+    # The exact quotient is never this close below a whole number; a rounded one may be.
     saturation = (255 * chroma / value.clamp(min=1) + 1e-3).floor() / 255
-    # How far red, green and blue fall below the value, at full saturation, six sixths around the circle.
+    # How far red, green and blue fall below the value at full saturation, around the circle in sixths.
     around = hue * (6 / 255)
     fall = torch.cat([2 - (around - 3).abs(), (around - 2).abs() - 1, (around - 4).abs() - 1], 1).clamp(0, 1)
     return nearest_level(value * (1 - saturation * fall))
 
 
 def jitter(images: Tensor, order: Tensor, factors: Tensor) -> Tensor:
-    """The adjustments of each image in its own order: (B, 3, H, W), (B, n), (B, 3 or 4) → (B, 3, H, W).
+    """Adjust each image in its own order: (B, 3, H, W), (B, n), (B, 3 or 4) → (B, 3, H, W).
 
-    `order` names adjustments by their column in `factors`: brightness, contrast, saturation and, where the
-    batch has it, hue.
+    `order` holds columns of `factors`: brightness, contrast, saturation and, if there are four, hue.
     """
     for turn in order.unbind(1):
         factor = factors.gather(1, turn[:, None])[:, 0]
@@ -71,12 +70,12 @@ def jitter(images: Tensor, order: Tensor, factors: Tensor) -> Tensor:
 
 
 def solarise(images: Tensor, threshold: Tensor) -> Tensor:
-    """Invert the levels from a threshold on: (B, 3, H, W), (B,) → (B, 3, H, W)."""
+    """Invert levels at or above a threshold: (B, 3, H, W), (B,) → (B, 3, H, W)."""
     return torch.where(images < per_image(threshold), images, 255 - images)
 
 
 def equalise(images: Tensor) -> Tensor:
-    """Flatten the histogram of each channel as Pillow does: (B, 3, H, W) → (B, 3, H, W)."""
+    """Equalise the histogram of each channel as Pillow does: (B, 3, H, W) → (B, 3, H, W)."""
     levels = images.flatten(2).flatten(0, 1).long()
     counts = torch.zeros(levels.shape[0], 256, dtype=torch.long, device=images.device)
     counts = counts.scatter_add(1, levels, torch.ones_like(levels))
@@ -91,7 +90,7 @@ def equalise(images: Tensor) -> Tensor:
 class Jitter:
     """With probability `p` change brightness, contrast, saturation and hue, in random order.
 
-    Factors are uniform in 1 ± strength, not below 0; the hue turns by up to ± `hue` of the circle.
+    Factors are uniform in 1 ± strength, at least 0; the hue rotates by up to ± `hue` of the circle.
     """
 
     brightness: float
@@ -112,7 +111,7 @@ class Jitter:
 
 @dataclass(frozen=True)
 class Grey:
-    """Take the colour away with probability `p`."""
+    """Convert to grey with probability `p`."""
 
     p: float
     noise: ClassVar[int] = 1
@@ -123,7 +122,7 @@ class Grey:
 
 @dataclass(frozen=True)
 class Solarise:
-    """With probability `p` invert the levels from a threshold uniform in 0..256."""
+    """With probability `p` invert levels at or above a threshold uniform in 0..256."""
 
     p: float
     noise: ClassVar[int] = 2
@@ -134,10 +133,11 @@ class Solarise:
 
 @dataclass(frozen=True)
 class Equalise:
-    """Flatten the histograms with probability `p`.
+    """Equalise the histograms with probability `p`.
 
-    Deviation: histograms are dear, so only those of a fixed number of candidates, the smallest draws, are
-    computed; it lies four standard deviations above the mean: about one batch in 30 000 is short of some.
+    Deviation: histograms are expensive, so they are computed only for a fixed number of candidates, those
+    with the smallest draws. It lies four standard deviations above the mean, so about one batch in 30,000
+    equalises too few images.
     """
 
     p: float

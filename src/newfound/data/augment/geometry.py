@@ -1,8 +1,8 @@
 """Crops, flips, translations and quarter turns.
 
 A crop, its padding and its antialiased resize are two batched matrix products, one for each axis, with
-Pillow's triangle weights. Pillow crops first and resizes then, so the weights see nothing outside the box;
-source pixels outside the image do not exist in the product, which is the same as black padding.
+Pillow's triangle weights. Pillow crops before it resizes, so the weights are zero outside the box; source
+pixels outside the image do not occur in the product, which is the same as black padding.
 """
 
 import math
@@ -38,7 +38,7 @@ def along_height(images: Tensor, weights: Tensor) -> Tensor:
 def resample(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     """Cut a box out of each image and resize it as Pillow does: (B, 3, H, W), (B, 4) → (B, 3, size, size).
 
-    A box is left, top, width, height in whole pixels. One that reaches outside the image, there filled
+    A box is left, top, width, height in whole pixels. One that reaches outside the image, which is filled
     with black, must have the width and height `size`.
     """
     left, top, width, height = boxes.unbind(1)
@@ -47,15 +47,15 @@ def resample(images: Tensor, boxes: Tensor, size: int) -> Tensor:
 
 
 def _fixed_point(along: Along, dim: int, images: Tensor, weights: Tensor) -> Tensor:
-    """The product in whole levels with Pillow's weights of 22 bits, halves upwards.
+    """The product with Pillow's 22-bit weights in whole levels, halves rounded up.
 
-    As two halves of 11 bits, whose sums float32 (and TF32) holds exactly: many sums lie halfway between two
-    levels, and so they fall to the same side as in Pillow, on every device.
+    The weights are split into two halves of 11 bits, whose sums float32 (and TF32) represents exactly: many
+    sums lie halfway between two levels, and must be rounded as in Pillow on every device.
     """
     units = (weights * 2**22).round()
     high = (units / 2**11).floor()
     low = units - high * 2**11
-    # Both halves in one product, one below the other.
+    # Both halves in one product, stacked.
     size = weights.shape[1]
     sums = along(images, torch.cat([high, low], 1).float())
     high_sum, low_sum = sums.narrow(dim, 0, size), sums.narrow(dim, size, size)
@@ -63,7 +63,7 @@ def _fixed_point(along: Along, dim: int, images: Tensor, weights: Tensor) -> Ten
 
 
 def _triangles(start: Tensor, length: Tensor, size: int, source: int) -> Tensor:
-    """What each source pixel weighs in `size` pixels over the box: (B,), (B,) → float64 (B, size, source)."""
+    """The weight of each source pixel in `size` pixels of the box: (B,), (B,) → float64 (B, size, source)."""
     start, length = start.double()[:, None, None], length.double()[:, None, None]
     scale = length / size
     centre = (torch.arange(size, device=start.device)[:, None] + 0.5) * scale
@@ -74,7 +74,7 @@ def _triangles(start: Tensor, length: Tensor, size: int, source: int) -> Tensor:
 
 
 def translate(images: Tensor, right: Tensor, down: Tensor, margin: int) -> Tensor:
-    """Move each image by whole pixels, at most `margin`, and reflect: (B, 3, S, S), (B,), (B,) → same."""
+    """Shift images by whole pixels, at most `margin`, and reflect: (B, 3, S, S), (B,), (B,) → same."""
     size = images.shape[3]
     boxes = torch.stack(
         [margin - right, margin - down, torch.full_like(right, size), torch.full_like(down, size)], 1
@@ -83,7 +83,7 @@ def translate(images: Tensor, right: Tensor, down: Tensor, margin: int) -> Tenso
 
 
 def rotate4(images: Tensor) -> Tensor:
-    """Each image turned by 0, 90, 180 and 270 degrees, anticlockwise: (..., S, S) → (4, ..., S, S)."""
+    """Each image rotated by 0, 90, 180 and 270 degrees anticlockwise: (..., S, S) → (4, ..., S, S)."""
     return torch.stack([images.rot90(turns, (-2, -1)) for turns in range(4)])
 
 
@@ -104,17 +104,17 @@ class Boxes(Protocol):
 
 @dataclass(frozen=True)
 class Padded:
-    """A box of the crop's own size, anywhere in the image with `pad` black pixels around it."""
+    """A box of the crop's size, anywhere in the image padded by `pad` black pixels."""
 
     pad: int
     noise: ClassVar[int] = 2
 
     def draw(self, u: Tensor, height: int, width: int, size: int) -> Tensor:
-        across, down = width + 2 * self.pad - size, height + 2 * self.pad - size
+        across, down, least = width + 2 * self.pad - size, height + 2 * self.pad - size, size - 2 * self.pad
         if min(across, down) < 0:
             raise DataError(
-                f"images must be at least {size - 2 * self.pad} pixels wide and high for crops of {size}; "
-                f"got {width} × {height}; choose a smaller image size"
+                f"Crops of {size} pixels need images of at least {least} x {least}, "
+                f"got {width} x {height}. Choose a smaller image size."
             )
         side = torch.full_like(u[:, 0], size)
         left, top = whole(u[:, 0], across + 1) - self.pad, whole(u[:, 1], down + 1) - self.pad
@@ -123,9 +123,9 @@ class Padded:
 
 @dataclass(frozen=True)
 class Resized:
-    """A box with a share of the area uniform in low..high and a log-uniform ratio of 3/4 to 4/3.
+    """A box with an area share uniform in low..high and a log-uniform aspect ratio of 3/4 to 4/3.
 
-    The first of TRIES such boxes that fits is taken; if none does, the largest of an allowed ratio, centred.
+    The first of TRIES such boxes that fits, or the largest centred one of an allowed ratio if none does.
     """
 
     low: float
@@ -150,13 +150,13 @@ class Resized:
 
 
 def _largest(height: int, width: int) -> tuple[int, int]:
-    """Width and height of the largest box of a ratio allowed."""
+    """Width and height of the largest box of an allowed ratio."""
     return min(width, round(height * RATIO[1])), min(height, round(width / RATIO[0]))
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """Either way of drawing the box, each with probability one half."""
+    """One of two ways to draw the box, each with probability one half."""
 
     first: Boxes
     second: Boxes
@@ -176,7 +176,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Crop:
-    """A square of side `size` from a box drawn for each image."""
+    """A square of side `size` from a random box of each image."""
 
     size: int
     boxes: Boxes
@@ -203,7 +203,7 @@ class Flip:
 
 @dataclass(frozen=True)
 class Translate:
-    """Move by up to `pixels` along each axis and fill by reflection."""
+    """Shift by up to `pixels` along each axis, reflecting the border."""
 
     pixels: int
     noise: ClassVar[int] = 2

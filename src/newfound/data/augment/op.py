@@ -1,7 +1,7 @@
-"""What an augmentation is: a pure function of the images and of the uniform numbers that it asks for.
+"""An augmentation is a pure function of the images and of uniform random numbers.
 
-Between two operations images are float32 grey levels (B, 3, H, W), whole numbers in 0..255 as in Pillow.
-Randomness is data: no operation draws, so the same numbers give the same bits, compiled or not.
+Between operations, images are float32 levels (B, 3, H, W), whole numbers in 0..255 as in Pillow. Randomness
+is data: no operation draws numbers, so the same ones give the same bits, compiled or not.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,10 +28,10 @@ def per_image(values: Tensor) -> Tensor:
 
 
 def where(mask: Tensor, change: Callable[..., Tensor], images: Tensor, *given: Tensor) -> Tensor:
-    """`change(images, *given)` for the samples for which `mask` (B,) holds; the others stay as they are.
+    """`change(images, *given)` for the samples where `mask` (B,) is true; the others stay as they are.
 
-    Static shapes want all samples changed and some of them dropped. A CPU that runs eagerly may look at the
-    mask, and changes no more than it has to.
+    Static shapes need all samples changed and some results dropped. Eager code on a CPU may look at the mask,
+    and changes only those it has to.
     """
     if images.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.where(per_image(mask), change(images, *given), images)
@@ -40,17 +40,17 @@ def where(mask: Tensor, change: Callable[..., Tensor], images: Tensor, *given: T
 
 
 def nearest_level(images: Tensor) -> Tensor:
-    """Round to whole grey levels, halves upwards as Pillow does."""
+    """Round to whole levels, halves up as in Pillow."""
     return (images + 0.5).floor()
 
 
 def noise_of(ops: Sequence[Op]) -> int:
-    """The uniform numbers that a chain of operations needs for each sample."""
+    """How many uniform numbers a chain of operations needs for each sample."""
     return sum(op.noise for op in ops)
 
 
 def apply(ops: Sequence[Op], images: Tensor, u: Tensor) -> Tensor:
-    """One operation after the other, each with its columns of u: (B, 3, H, W), (B, noise) → (B, 3, h, w)."""
+    """Apply each operation in turn with its columns of u: (B, 3, H, W), (B, noise) → (B, 3, h, w)."""
     start = 0
     for op in ops:
         images = op(images, u[:, start : start + op.noise])

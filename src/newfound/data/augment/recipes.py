@@ -1,12 +1,12 @@
-"""The augmentations of the papers, as declarations for each kind of data.
+"""The augmentations of the papers, declared for each kind of data.
 
-Lengths are shares of the side: where the papers pad images of 32 pixels by 4, those of 64 are padded by 8.
+Lengths scale with the side: the papers pad images of 32 pixels by 4, so those of 64 are padded by 8.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from newfound.core.errors import unknown
+from newfound.core.errors import Hint, unknown
 from newfound.data.augment.blur import Blur
 from newfound.data.augment.colour import Equalise, Grey, Jitter, Solarise
 from newfound.data.augment.geometry import Crop, Flip, OneOf, Padded, Resized, Translate
@@ -23,13 +23,13 @@ NORMALISATION: Mapping[str, tuple[Colour, Colour]] = {
 }
 """Mean and standard deviation of each colour in 0..1.
 
-Deviation: the family of RS has a fourth digit for CIFAR10; with one set of values, all methods share images.
+Deviation: the RS family has a fourth digit for CIFAR10; with one set of values all methods share images.
 """
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is done to a large crop and to a small one; not every recipe has small ones."""
+    """The operations on large crops and on small ones; not every recipe has small ones."""
 
     large: Chain
     small: Chain | None = None
@@ -37,16 +37,10 @@ class Recipe:
 
 def recipe_named(name: str, kind: str, size: int) -> Recipe:
     """The recipe `name` for images of `kind`, with large crops of side `size`."""
-    check_kind(kind)
     recipes = _KINDS[kind](size)
     if name not in recipes:
-        raise unknown("augmentation recipe", name, recipes, f"the recipes are {', '.join(recipes)}")
+        raise unknown("augmentation recipe", name, recipes, Hint.SETTINGS)
     return recipes[name]
-
-
-def check_kind(kind: str) -> None:
-    if kind not in _KINDS:
-        raise unknown("kind of data", kind, _KINDS, f"the kinds are {', '.join(_KINDS)}")
 
 
 def _cifar(size: int) -> dict[str, Recipe]:
@@ -111,7 +105,7 @@ def _imagenet(size: int) -> dict[str, Recipe]:
 
 
 def _digits(size: int) -> dict[str, Recipe]:
-    """Ours: a mirrored digit is another sign and a scan has no colour; place, size and ink may vary."""
+    """Ours: position, size and ink vary; a mirrored digit is another symbol, and a scan has no colour."""
     shift, small = max(1, round(size / 8)), round(size * 3 / 4)
     weak: Chain = (Crop(size, Padded(shift)),)
     ink = Jitter(0.3, 0.3, 0.0, 0.0, p=0.5)
@@ -121,7 +115,7 @@ def _digits(size: int) -> dict[str, Recipe]:
         "twice-reflect": Recipe((Translate(shift),)),
         "v1": Recipe((Crop(size, OneOf(Padded(shift), Resized(0.7, 1.0))), ink)),
         "v2": Recipe(
-            # The margin lets a box reach beyond the image, so that digits shrink as well as grow.
+            # Padding lets a box reach beyond the image, so that digits shrink as well as grow.
             large=(Crop(size + 2 * shift, Padded(shift)), Crop(size, Resized(0.5, 1.0)), ink),
             small=(Crop(small, Resized(0.5, 0.9)), ink),
         ),

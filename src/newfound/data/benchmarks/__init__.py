@@ -1,0 +1,64 @@
+"""Named benchmarks: which classes of which data set are to be discovered."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from newfound.core.errors import Hint, unknown
+from newfound.core.registry import DATASETS
+from newfound.data.benchmarks import cifar, digits, imagenet  # noqa: F401 (registers them)
+from newfound.data.benchmarks.family import Benchmark, Corpus, Family, Part
+from newfound.data.dataset import Dataset
+
+__all__ = ["Benchmark", "Corpus", "Family", "Part", "Summary"]
+
+
+class Summary(NamedTuple):
+    """A line in the list of benchmarks."""
+
+    name: str
+    known: str
+    novel: str
+    needs: str
+
+
+def load_benchmark(name: str, data_dir: str | Path | None = None, subset: int | None = None) -> Dataset:
+    """The benchmark `name` from the official files in `data_dir`; at most `subset` images of each class."""
+    family, benchmark = find_benchmark(name)
+    return family.load(benchmark, data_dir, subset)
+
+
+def benchmark_names() -> list[str]:
+    """The named benchmarks; `cifar100-K` exists for every K from 1 to 99."""
+    return [benchmark.name for _, family in _families() for benchmark in family.benchmarks]
+
+
+def describe_benchmarks() -> list[Summary]:
+    """Every benchmark with its numbers of classes and the files it needs."""
+    rows = []
+    for name, family in _families():
+        rows += [
+            Summary(each.name, str(each.num_known), str(len(each.novel)), family.needs)
+            for each in family.benchmarks
+        ]
+        if family.classes:
+            rows.append(Summary(f"{name}-K", f"{len(family.classes)} - K", "K", family.needs))
+    return rows
+
+
+def find_benchmark(name: str) -> tuple[Family, Benchmark]:
+    """The benchmark `name` and its data set."""
+    for data_set, family in _families():
+        for benchmark in family.benchmarks:
+            if benchmark.name == name:
+                return family, benchmark
+        known, match = len(family.classes), re.fullmatch(rf"{re.escape(data_set)}-([1-9]\d*)", name)
+        if match and (K := int(match[1])) < known:
+            return family, Benchmark(name, known - K, family.classes[-K:])
+    raise unknown("benchmark", name, benchmark_names(), Hint.BENCHMARKS)
+
+
+def _families() -> Iterator[tuple[str, Family]]:
+    for name in DATASETS.names():
+        yield name, DATASETS.get(name)()

@@ -1,0 +1,197 @@
+"""A data set: the split that training sees, and the truth that only the evaluator sees."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from numbers import Integral
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from newfound.core.errors import DataError, UsageError
+from newfound.core.records import Task
+from newfound.core.source import Source
+from newfound.data.images import ImageSet
+
+Kind = Literal["digits", "cifar", "imagenet"]
+Channels = tuple[float, float, float]
+Rows = npt.NDArray[np.int64]
+TEST_EVERY = 5
+"""Where there is no test set, every fifth image of each class becomes one."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What augmentation and encoder need to know about the images."""
+
+    size: int
+    """Side of the square that the encoder sees."""
+    kind: Kind
+    """The family of augmentations."""
+    mean: Channels
+    std: Channels
+    stored: int
+    """Side of the square that files are resized to; larger than `size` if evaluation crops the centre."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """What training may see."""
+
+    labelled: ImageSet
+    labels: Tensor
+    """(n_l,) int64 classes 0 .. C_l - 1 of the labelled images."""
+    unlabelled: ImageSet
+    num_known: int
+    num_novel: int | None
+    """None if it is not known."""
+    look: Look
+
+    def __post_init__(self) -> None:
+        labelled, unlabelled, novel = len(self.labelled), len(self.unlabelled), self.num_novel or 1
+        if not labelled or unlabelled < novel:
+            few = f"too few unlabelled images, {unlabelled}, for {novel} novel classes"
+            none = f"no {'unlabelled' if labelled else 'labelled'} images"
+            raise DataError(f"There are {few if labelled and unlabelled else none}.")
+
+    @property
+    def task(self) -> Task:
+        """What a learner is built with; 0 novel classes if unknown, which is all that pretraining needs."""
+        return Task(self.num_known, self.num_novel or 0, len(self.unlabelled))
+
+    @property
+    def resident(self) -> bool:
+        """Whether a batch can be assembled without the host."""
+        return self.labelled.resident and self.unlabelled.resident
+
+    def to(self, device: torch.device) -> "Split":
+        """The split on `device`; both sets are stored there or neither, so that a batch has one origin."""
+        labelled, unlabelled = self.labelled.to(device), self.unlabelled.to(device)
+        if labelled.resident != unlabelled.resident:
+            labelled, unlabelled = self.labelled.to(device, False), self.unlabelled.to(device, False)
+        return replace(self, labelled=labelled, labels=self.labels.to(device), unlabelled=unlabelled)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What only the evaluator may see; labels are joint classes, known ones first."""
+
+    labels: Tensor
+    """(n_u,) int64 classes C_l .. C - 1 of the unlabelled images."""
+    test: ImageSet
+    test_labels: Tensor
+    """(n_t,) int64 classes 0 .. C - 1 of the test images."""
+
+    def to(self, device: torch.device) -> "Truth":
+        return Truth(self.labels.to(device), self.test.to(device), self.test_labels.to(device))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A split, its truth if there is one, and what to tell the user about them."""
+
+    name: str
+    split: Split
+    truth: Truth | None
+    class_names: tuple[str, ...]
+    """Known classes, then novel ones: `novel-1`, ... if unnamed, none if their number is unknown."""
+    skipped: tuple[str, ...] = ()
+    """Files left out, each with the reason."""
+    source: Source | None = None
+    """What to load it again from; None for images that are in no file."""
+    size_reason: str = ""
+    """Why images have the size they have, if it was chosen."""
+    warnings: tuple[str, ...] = ()
+    """What looks wrong with the images."""
+
+    @property
+    def num_known(self) -> int:
+        return self.split.num_known
+
+    @property
+    def num_novel(self) -> int | None:
+        """How many novel classes to look for; None if unknown."""
+        return self.split.num_novel
+
+    @property
+    def note(self) -> str:
+        """What was loaded, in one line."""
+        split, source, known = self.split, self.source or Source(), self.class_names[: self.num_known]
+        others = self.class_names[self.num_known :]
+        named = len(others) if self.truth else self.num_novel
+        side = f"{split.look.size} x {split.look.size} pixels"
+        counts = [
+            f"{counted(len(split.labelled), 'labelled image')} of {counted(len(known), 'known class')}",
+            counted(len(split.unlabelled), "unlabelled image")
+            + (f" of {counted(named, 'novel class')}" if named is not None else ""),
+            counted(len(self.truth.test), "test image") if self.truth else "",
+            f"{side} ({self.size_reason})" if self.size_reason else side,
+            f"at most {source.subset} per class" if source.subset else "",
+            "some files left out" if self.skipped else "",
+        ]
+        note = f"{self.name}: {', '.join(filter(None, counts))}"
+        if source.held_out is not None:
+            note += f"; held-out known classes: {', '.join(others)}"
+        if self.num_novel is not None and self.num_novel != named:
+            note += f"; looking for {counted(self.num_novel, 'novel class')}"
+        return note
+
+    def with_num_novel(self, number: int, estimated: str | None = None) -> "Dataset":
+        """The same images with `number` novel classes to look for; `estimated` names the algorithm."""
+        number = checked_number("num_novel", number)
+        known = self.class_names[: self.num_known]
+        names = self.class_names if self.truth else (*known, *novel_names(known, number))
+        update = {"num_novel": number, "estimated": estimated}
+        source = self.source and self.source.model_copy(update=update)
+        return replace(self, split=replace(self.split, num_novel=number), class_names=names, source=source)
+
+    def to(self, device: torch.device) -> "Dataset":
+        truth = None if self.truth is None else self.truth.to(device)
+        return replace(self, split=self.split.to(device), truth=truth)
+
+    def fingerprint(self) -> str:
+        """A digest of every image and label, and of the numbers of classes."""
+        split, truth = self.split, self.truth
+        parts = [str(split.num_known), str(split.num_novel), split.labelled.fingerprint()]
+        parts += [_digest(split.labels), split.unlabelled.fingerprint()]
+        if truth is not None:
+            parts += [_digest(truth.labels), truth.test.fingerprint(), _digest(truth.test_labels)]
+        return blake2b("/".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def checked_number(name: str, number: object, least: int = 1, most: int | None = None) -> int:
+    """The argument `name`, a whole number of any type, as an int."""
+    whole = int(number) if isinstance(number, Integral) and not isinstance(number, bool) else None
+    if whole is None or whole < least or (most is not None and whole > most):
+        upper = "" if most is None else f" to {most}"
+        raise UsageError(f"{name} must be a whole number from {least}{upper}, got {number!r}.")
+    return whole
+
+
+def novel_names(taken: Iterable[str], number: int) -> tuple[str, ...]:
+    """`novel-1`, `novel-2`, ..., skipping names that are taken."""
+    used = set(taken)
+    names = (f"novel-{place}" for place in range(1, number + len(used) + 1))
+    return tuple([name for name in names if name not in used][:number])
+
+
+def rank_in_class(labels: npt.NDArray[np.generic]) -> Rows:
+    """(n,) classes → (n,): how many rows of the same class come before each row."""
+    order = np.argsort(labels, kind="stable")
+    grouped = labels[order]
+    rank = np.empty(len(labels), np.int64)
+    rank[order] = np.arange(len(labels)) - np.searchsorted(grouped, grouped)
+    return rank
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 class`, `2 classes`, `1,000 images`."""
+    plural = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{plural}"
+
+
+def _digest(labels: Tensor) -> str:
+    return blake2b(labels.cpu().numpy().tobytes(), digest_size=16).hexdigest()

@@ -1,0 +1,134 @@
+"""Data sets from a user's own image files: folders, CSV files and lists."""
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from newfound.core.errors import DataError, Hint, UsageError, shortened
+from newfound.core.files import as_path
+from newfound.core.source import Source
+from newfound.data.dataset import Dataset, Split, checked_number, rank_in_class
+from newfound.data.decode import Reading, Size, decode_all, stored_sizes
+from newfound.data.files import File, distinct, labelled_files, other_files, unlabelled_files
+from newfound.data.images import ImageSet, ResidentImages, StreamedImages
+from newfound.data.own import LARGEST, SMALLEST, choose_side, own_dataset, own_look
+
+log = logging.getLogger(__name__)
+RESIDENT_BYTES = 16 * 2**30
+"""Larger sets are streamed."""
+
+
+def from_folders(
+    labelled: str | Path,
+    unlabelled: str | Path,
+    num_novel: int | None = None,
+    *,
+    size: int | None = None,
+    strict: bool = False,
+    subset: int | None = None,
+) -> Dataset:
+    """A data set of images that a user has in files, without truth.
+
+    `labelled` is a folder with one subfolder per class, or a CSV. Its rows without a label join the
+    unlabelled images, so one CSV may be both. `unlabelled` is a folder of any structure, a CSV, or a list of
+    files. `num_novel` is None if it is unknown. `size` is the side that images are resized to; by default it
+    is chosen from them. With `strict` a file that cannot be read is an error. `subset` keeps the first images
+    of each known class, and as many per novel class at even steps through the unlabelled images.
+    """
+    # Absolute paths, so that files have the same names from any working directory.
+    labelled = Path(os.path.abspath(as_path(labelled, "labelled")))
+    unlabelled = Path(os.path.abspath(as_path(unlabelled, "unlabelled")))
+    num_novel = None if num_novel is None else checked_number("num_novel", num_novel)
+    size = None if size is None else checked_number("size", size, SMALLEST, LARGEST)
+    subset = None if subset is None else checked_number("subset", subset)
+    if subset and num_novel is None:
+        raise UsageError("A subset of your own images needs the number of novel classes.", Hint.NUM_NOVEL)
+    known, pile, skipped = _distinct_files(labelled, unlabelled)
+    if subset and num_novel:
+        ranks = rank_in_class(np.array([label for _, label in known]))
+        known = [file for file, rank in zip(known, ranks, strict=True) if rank < subset]
+        number = min(subset * num_novel, len(pile))  # at even steps, because files may be sorted by class
+        pile = [pile[row * len(pile) // number] for row in range(number)]
+
+    paths, pile_paths = [path for path, _ in known], [path for path, _ in pile]
+    if size is None:
+        sizes = [each for each in stored_sizes(paths + pile_paths) if each]
+        side, reason = choose_side(
+            sizes or [(SMALLEST, SMALLEST)]
+        )  # without any, decoding reports the reasons
+    else:
+        side, reason = size, "as requested"
+    reading = Reading(len(paths) + len(pile_paths))
+    known_images, kept, known_skipped = open_images(paths, (side, side), strict, reading)
+    pile_images, _, pile_skipped = open_images(pile_paths, (side, side), strict, reading)
+    names, labels = np.unique([known[row][1] for row in kept], return_inverse=True)
+    split = Split(known_images, torch.from_numpy(labels), pile_images, len(names), num_novel, own_look(side))
+    warnings = reading.warnings
+    if gone := sorted({label for _, label in known} - set(names.tolist())):
+        warnings.append(f"Known classes without a readable image were left out: {shortened(gone)}.")
+    source = Source(labelled=str(labelled), unlabelled=str(unlabelled), num_novel=num_novel, subset=subset)
+    source = source.model_copy(update={"size": size, "strict": bool(strict)})
+    skipped += [*known_skipped, *pile_skipped]
+    return own_dataset(labelled.name, split, names.tolist(), reason, warnings, skipped, source)
+
+
+def load_pile(path: Path, size: int, strict: bool) -> tuple[ImageSet, tuple[str, ...]]:
+    """Images of side `size` from a folder, a CSV, a list of files or one image, and the files left out."""
+    files, repeated = distinct(unlabelled_files(path, "new"))
+    reading = Reading(len(files))
+    images, _, skipped = open_images([file for file, _ in files.values()], (size, size), strict, reading)
+    for warning in reading.warnings:
+        log.warning(warning)
+    return images, (*other_files(path), *_repeated(repeated), *skipped)
+
+
+def open_images(
+    paths: Sequence[str], size: Size, strict: bool, reading: Reading | None = None
+) -> tuple[ImageSet, list[int], list[str]]:
+    """The set of the files that can be decoded, their rows in `paths`, and the files left out."""
+    resident = is_resident(len(paths), size)
+    pixels, kept, skipped = decode_all(paths, size, strict, reading, keep=resident)
+    if paths and not kept:
+        raise DataError(f"None of {len(skipped):,} image files can be read. The first is {skipped[0]}.")
+    names = [paths[row] for row in kept]
+    return ResidentImages(pixels, names) if resident else StreamedImages(names, size), kept, skipped
+
+
+def is_resident(count: int, size: Size) -> bool:
+    """Whether this many images are kept in memory."""
+    return 3 * count * size[0] * size[1] <= RESIDENT_BYTES
+
+
+def _distinct_files(labelled: Path, unlabelled: Path) -> tuple[list[File], list[File], list[str]]:
+    """Labelled files, unlabelled files, and what was left out and why; no file is in both or there twice."""
+    files, left_out = labelled_files(labelled)
+    named, pile = [file for file in files if file[1]], [file for file in files if not file[1]]
+    if not named:
+        raise DataError(
+            f"{labelled} labels no image. Labels are the second column, or the column label or class."
+        )
+    if not (labelled.is_file() and os.path.exists(unlabelled) and unlabelled.samefile(labelled)):
+        pile += unlabelled_files(unlabelled)
+    if overlap := sorted({label for _, label in named} & {label for _, label in pile}):
+        raise DataError(f"{overlap[0]!r} is a known class, and also the class of an unlabelled image.")
+    known, known_again = distinct(named)
+    unknown, unknown_again = distinct(pile)
+    conflicts = [path for (path, label), (_, first) in known_again if label != first]
+    conflicts += [path for real, (path, _) in unknown.items() if real in known]
+    if conflicts:
+        raise DataError(
+            f"An image has one label or none, but {len(conflicts):,} are in two known classes, or labelled "
+            f"and unlabelled. The first is {conflicts[0]}."
+        )
+    # Lines that stand for many files come first: a long list is cut at its end.
+    skipped = [*other_files(labelled), *other_files(unlabelled), *left_out]
+    skipped += [*_repeated(known_again), *_repeated(unknown_again)]
+    return list(known.values()), list(unknown.values()), skipped
+
+
+def _repeated(pairs: Sequence[tuple[File, File]]) -> list[str]:
+    return [f"{path}: the same file as {first}" for (path, _), (first, _) in pairs]
