@@ -28,12 +28,12 @@ class StepGraph:
         like = torch.empty_like
         views, labels, index = self._next.views, self._next.labels, self._next.index
         self._batch = Batch(tuple(map(like, views)), like(labels), like(index))
-        # Of another priority than the training: else the two might be one, and share a workspace.
+        # Another priority than the training stream: otherwise the two could be one and share a workspace.
         self._beside = torch.cuda.Stream(stream.device, priority=0)  # type: ignore[no-untyped-call]
         self._graph = recorded(self._work, stream)
 
     def __call__(self, draw: Draw, following: Draw | None) -> None:
-        """Train on `draw`, and make the batch of the draw that will follow it, if it is known."""
+        """Train on `draw` and prepare the batch of the `following` one, if it is known."""
         made, self._made = self._made, None
         if made is not draw:
             _copy(self._prepare(draw), self._next)
@@ -63,7 +63,7 @@ def _tensors(batch: Batch) -> tuple[torch.Tensor, ...]:
 
 
 def recorded(work: Callable[[], object], stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
-    """What does `work` again and again on the same tensors."""
+    """A graph that repeats `work` on the same tensors."""
     torch.cuda.synchronize(stream.device)
     graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
     before = torch.cuda.current_stream(stream.device)
@@ -78,7 +78,7 @@ def recorded(work: Callable[[], object], stream: torch.cuda.Stream) -> torch.cud
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Graphs of earlier stages are freed now, and not while the next is recorded, which would spoil it."""
+    """Free graphs of earlier stages now: freeing one during a capture would break it."""
     gc.collect()
     gc.disable()
     try:
@@ -91,7 +91,7 @@ def _leave_capture(before: torch.cuda.Stream, stream: torch.cuda.Stream, pool: t
     """Undo what torch 2.11 leaves behind when a capture fails: its stream, its pool, its random numbers."""
     torch.cuda.set_stream(before)
     index = stream.device.index
-    with suppress(RuntimeError):  # where torch has done so itself
+    with suppress(RuntimeError):  # newer versions have done so themselves
         torch._C._cuda_endAllocateToPool(index, pool)
     random = torch.cuda.default_generators[index]
     random.graphsafe_set_state(random.clone_state())

@@ -1,8 +1,9 @@
 """One training step: draw → batch → forward → loss → backward → update, eager, compiled or as a CUDA graph.
 
-The three modes compute the same thing; which of them runs is decided here and nowhere else.
+The three modes compute the same; which of them runs is decided here and nowhere else.
 """
 
+import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,26 +14,26 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from newfound.core.config import TrainConfig
 from newfound.core.errors import ran_out_of_memory, reason_of
 from newfound.core.learner import Learner
 from newfound.core.records import Batch, Clock, Losses, Outputs, total
+from newfound.core.settings import TrainConfig
 from newfound.data.loader import Draw, Loader
 from newfound.engine.graph import StepGraph
 
+log = logging.getLogger(__name__)
 Mode = Literal["eager", "compiled", "graph"]
 Extra = Callable[[Outputs, Batch], Losses]
-"""Terms beside the learner's own, from what its forward returned."""
+"""Additional loss terms, from what the learner's forward returned."""
 WARM_UP_STEPS = 3
 """Real steps that run before a capture, so that the optimiser's state and all workspaces exist."""
 COMPILER: dict[str, str | int | bool | Callable[..., object]] = {
     "realize_reads_threshold": 8,
     "fallback_random": True,
 }
-"""What depends on few tensors is computed again where it is read, lest it go through memory; random numbers
-are those that torch draws without a compiler."""
+"""Recompute what depends on few tensors instead of storing it; draw random numbers as eager torch does."""
 HINTS = ("TensorFloat32 tensor cores", r"\s*Online softmax is disabled")
-"""How those hints of the compiler begin that a user can do nothing about; float32 products stay exact."""
+"""How the compiler hints begin that a user can do nothing about; float32 products stay exact."""
 
 
 class Step:
@@ -47,10 +48,9 @@ class Step:
         precision: torch.dtype,
         mode: Mode,
         extra: Extra | None = None,
-        say: Callable[[str], None] = print,
     ) -> None:
         self.extra = extra
-        self.learner, self.loader, self.optimiser, self.mode, self.say = learner, loader, optimiser, mode, say
+        self.learner, self.loader, self.optimiser, self.mode = learner, loader, optimiser, mode
         self.device = loader.device
         self.precision = precision
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == torch.float16)
@@ -89,7 +89,7 @@ class Step:
             self._replay(draw, following)
 
     def _first(self, draw: Draw) -> None:
-        """The step that compiles, timed apart; where nothing can be compiled, all steps are eager."""
+        """The step that compiles, timed separately; if compilation fails, all steps run eagerly."""
         start = time.perf_counter()
         undo = _snapshot(self.learner, self.device)
         try:
@@ -104,9 +104,9 @@ class Step:
         self._compile_seconds = time.perf_counter() - start
 
     def _fall_back(self, error: Exception) -> None:
-        """No gradient was applied yet; a forward may have been compiled and run."""
+        """Run eagerly from now on; no gradient has been applied yet."""
         reason = reason_of(error)
-        self.say(f"{self.loader.stage}: the step cannot be compiled here ({reason}), so it runs eagerly")
+        log.warning("%s: cannot compile the step (%s); running it eagerly", self.loader.stage, reason)
         self.mode = "eager"
         self.prepare, self.forward = self.loader.batch, self._forward
         self.optimiser.zero_grad(set_to_none=True)
@@ -123,20 +123,20 @@ class Step:
         try:
             self._graph = StepGraph(self.prepare, self._train_on, draw, self._stream)
         except RuntimeError as error:
-            cause = error.__context__ or error  # and not that the capture could not be ended then
+            cause = error.__context__ or error  # not the error of ending the failed capture
             if ran_out_of_memory(cause):
                 raise cause from None
             self._do_without_graph(cause)
 
     def _do_without_graph(self, error: BaseException) -> None:
-        """Nothing was updated: a capture records the step and does not run it."""
+        """Run compiled from now on; nothing was updated, since a capture only records the step."""
         reason = reason_of(error)
-        self.say(f"{self.loader.stage}: the step cannot be captured here ({reason}), so it runs compiled")
+        log.warning("%s: cannot capture the step (%s); running it compiled", self.loader.stage, reason)
         self.mode = "compiled"
         self.optimiser.zero_grad(set_to_none=True)
 
     def take_compile_seconds(self) -> float:
-        """What compiling took since the last time this was asked."""
+        """Seconds of compilation since the last call."""
         taken, self._compile_seconds = self._compile_seconds, 0.0
         return taken
 
@@ -153,7 +153,7 @@ class Step:
         self.scaler.scale(total(losses)).backward()  # type: ignore[no-untyped-call]
 
     def update(self, losses: Losses) -> None:
-        """Follow the gradients and forget them; the losses they are of count in the sums."""
+        """Apply and clear the gradients, and add the losses to the sums."""
         self.scaler.step(self.optimiser)
         self.scaler.update()
         self.optimiser.zero_grad(set_to_none=True)
@@ -171,12 +171,12 @@ class Step:
 
     @cached_property
     def _stream(self) -> torch.cuda.Stream:
-        """Where a step is warmed up and captured; what runs beside it comes second."""
+        """Where a step is warmed up and captured, with priority over what runs beside it."""
         return torch.cuda.Stream(self.device, priority=-1)  # type: ignore[no-untyped-call]
 
     @contextmanager
     def _side_stream(self) -> Iterator[None]:
-        """Warm-up before a capture happens on a stream of its own, as CUDA graphs ask."""
+        """Warm up on a separate stream, as CUDA graphs require."""
         if self.mode != "graph":
             yield
             return
@@ -189,7 +189,7 @@ class Step:
 
 
 def _snapshot(learner: Learner, device: torch.device) -> Callable[[], None]:
-    """What undoes a forward: it moves statistics and memories, and may draw random numbers."""
+    """Undoes a forward, which moves statistics and memories and may draw random numbers."""
     buffers = [(buffer, buffer.clone()) for buffer in learner.buffers()]
     host, gpu = torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
 
@@ -212,7 +212,7 @@ def _without_hints() -> Iterator[None]:
 
 
 def _compile_errors() -> tuple[type[Exception], ...]:
-    """What a failed compilation raises; looked up only then, for these modules are slow to import."""
+    """The exceptions of a failed compilation; their modules are slow to import."""
     from torch._dynamo.exc import TorchDynamoException
     from torch._inductor.exc import InductorError
 

@@ -1,5 +1,6 @@
 """The training loop: a generator of epoch records, so that the caller evaluates, saves, reports or stops."""
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -8,15 +9,17 @@ from itertools import chain, pairwise
 
 import torch
 
-from newfound.core.config import TrainConfig
 from newfound.core.errors import RunError
 from newfound.core.learner import Bank, Learner
 from newfound.core.seed import derive
+from newfound.core.settings import TrainConfig
 from newfound.data.loader import Loader
 from newfound.engine.device import gentler
-from newfound.engine.patience import Patience
-from newfound.engine.schedule import learning_rate
 from newfound.engine.step import Extra, Mode, Step, learner_optimiser, set_learning_rate
+
+log = logging.getLogger(__name__)
+FIRST_NOTICE = 10.0
+"""Seconds into a stage until the time left is first logged; the interval doubles with every notice."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,12 @@ class EpochRecord:
 
     @property
     def best_head(self) -> int:
-        """The head of lowest loss: chosen without a label."""
+        """The head of lowest loss, chosen without labels."""
         return lowest(self.head_losses)
 
 
 def lowest(losses: Sequence[float]) -> int:
-    """Where the lowest loss is; 0 where there is none."""
+    """The index of the lowest loss; 0 if there is none."""
     return min(range(len(losses)), key=losses.__getitem__, default=0)
 
 
@@ -58,19 +61,10 @@ class Trainer:
         precision: torch.dtype = torch.float32,
         mode: Mode = "eager",
         extra: Extra | None = None,
-        say: Callable[[str], None] = print,
     ) -> None:
         self.learner, self.loader, self.train, self.bank = learner, loader, train, bank
         self.optimiser = learner_optimiser(learner, train)
-        self.step = Step(
-            learner,
-            loader,
-            self.optimiser,
-            precision=precision,
-            mode=mode,
-            extra=extra,
-            say=say,
-        )
+        self.step = Step(learner, loader, self.optimiser, precision=precision, mode=mode, extra=extra)
 
     def run(self, first_epoch: int = 0) -> Iterator[EpochRecord]:
         """Train from `first_epoch` to the end, a record after each epoch."""
@@ -79,9 +73,9 @@ class Trainer:
             self.learner.begin(self.bank)
             self.learner.after_step()
         steps = (self.train.epochs - first_epoch) * self.loader.steps
-        patience = Patience(self.loader.stage, steps, self.step.say)
+        notices = Notices(self.loader.stage, steps)
         for epoch in range(first_epoch, self.train.epochs):
-            yield self._epoch(epoch, patience if epoch == first_epoch else lambda done: None)
+            yield self._epoch(epoch, notices if epoch == first_epoch else lambda done: None)
 
     def _epoch(self, epoch: int, after_step: Callable[[int], None]) -> EpochRecord:
         start = time.perf_counter()
@@ -116,14 +110,43 @@ class Trainer:
     def _check(self, epoch: int, losses: dict[str, float]) -> None:
         bad = [f"{name} = {value}" for name, value in losses.items() if not math.isfinite(value)]
         # The losses are those before the last update: the weights after it must be good as well.
-        if (
-            not bad
-            and not torch.stack([w.isfinite().all() for w in self.learner.state_dict().values()]).all()
-        ):
-            bad = ["weights that are not"]
+        finite = torch.stack([each.isfinite().all() for each in self.learner.state_dict().values()])
+        if not bad and not finite.all():
+            bad = ["weights that are not finite"]
         if bad:
             raise RunError(
-                f"the loss must stay finite; got {', '.join(bad)} in epoch {epoch + 1} of "
-                f"{self.loader.stage}; the last good checkpoint is kept; start again with "
-                f"{gentler(self.step.precision)}, or with settings nearer to the usual ones"
+                f"Training diverged in epoch {epoch + 1} of {self.loader.stage}: {', '.join(bad)}. The last "
+                f"good checkpoint is kept; start a new run with {gentler(self.step.precision)}."
             )
+
+
+class Notices:
+    """Logs the time left while the first epoch of a stage is running.
+
+    The first step does not count, since it may compile. Where the host runs ahead of a GPU, the epoch ends
+    before the first notice.
+    """
+
+    def __init__(self, stage: str, steps: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.stage, self.steps, self.clock = stage, steps, clock
+        self.began, self.wait = clock(), FIRST_NOTICE
+
+    def __call__(self, done: int) -> None:
+        now = self.clock()
+        if done == 1:
+            self.began = now
+        elif now - self.began >= self.wait:
+            self.wait *= 2
+            left = (self.steps - done) * (now - self.began) / (done - 1)
+            log.info("%s: step %s of %s, %.0f s left", self.stage, f"{done:,}", f"{self.steps:,}", left)
+
+
+def learning_rate(epoch: int, train: TrainConfig) -> float:
+    """Linear warm-up that reaches `lr` in its last epoch, then steps or a cosine down to `min_lr`."""
+    if epoch < train.warmup:
+        return train.min_lr + (train.lr - train.min_lr) * epoch / max(train.warmup - 1, 1)
+    if train.lr_falls:
+        falls = [float(share) * train.epochs for share in train.lr_falls.split(",")]
+        return train.lr * train.lr_factor ** sum(epoch >= round(fall) for fall in falls)
+    progress = (epoch - train.warmup) / max(train.epochs - train.warmup, 1)
+    return train.min_lr + (train.lr - train.min_lr) * (1 + math.cos(math.pi * progress)) / 2

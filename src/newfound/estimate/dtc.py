@@ -1,17 +1,17 @@
-"""DTC's estimate: how many clusters suit classes that the network has never seen (Han et al., ICCV 2019).
+"""DTC's estimate: the number of clusters that suits classes unseen by the network (Han et al., ICCV 2019).
 
     m* = ceil((argmax a(m) + argmax v(m)) / 2),  a: accuracy on validation classes, v: silhouette
 
 Probe classes are known classes hidden from the network. A semi-supervised k-means clusters their images and
 the unlabelled ones into m clusters more than there are probe classes; it is given the clusters of some probe
-classes, the anchors, and the others validate it. In the end those clusters at m* count that hold enough
+classes, the anchors, and the others validate it. The estimate is the number of clusters at m* with enough
 unlabelled images.
 
 Deviation: the network is in evaluation mode; an empty cluster keeps its centre; k-means++ is greedy, and the
 seeds for m are the first of those for m + 1; Lloyd stops when no sample changes its cluster; at least two
-classes validate, since a single one is always best kept together by the fewest clusters; probes are always
-the last known classes (70-79 of CIFAR100-80-10), where the published code has ten more classes for them; of
-the clusters at m*, some of which are the probes', no more count than the largest m that was tried.
+classes validate, since a single one always prefers the fewest clusters; probes are always the last known
+classes (70-79 of CIFAR100-80-10), where the published code has ten more classes for them; of the clusters at
+m*, some of which are the probes', no more count than the largest m tried.
 """
 
 import math
@@ -19,11 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from newfound.core.errors import DataError, UsageError
-from newfound.estimate.config import EstimateConfig
+from newfound.core.errors import DataError, Hint, UsageError
 from newfound.estimate.kmeans import KMeans
 from newfound.estimate.silhouette import silhouette
-from newfound.estimate.trial import Estimate, Features, Trial, best_of, most_extra
+from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
 from newfound.metrics.clustering import hungarian_accuracy
 
 FEWEST_SHOWN, FEWEST_HIDDEN, FEWEST_VALIDATING = 2, 3, 2
@@ -35,22 +34,20 @@ def num_probes(num_known: int, config: EstimateConfig) -> int:
     most = num_known - FEWEST_SHOWN
     if most < FEWEST_HIDDEN:
         raise DataError(
-            f"DTC's estimate must hide {FEWEST_HIDDEN} of at least {FEWEST_KNOWN} known "
-            f"classes; got {num_known}; try estimate.algorithm=gcd, or give the number (--num-novel)"
+            f"DTC's estimate needs at least {FEWEST_KNOWN} known classes, got {num_known}. Use "
+            "estimate.algorithm=gcd.",
+            Hint.NUM_NOVEL,
         )
     wanted = config.probe_classes or max(math.ceil(num_known / 8), min(4, (num_known + 1) // 2))
     if not FEWEST_HIDDEN <= wanted <= most:
-        raise UsageError(
-            f"estimate.probe_classes must be from {FEWEST_HIDDEN} to {most} of {num_known} known classes; "
-            f"got {wanted}; leave it out"
-        )
+        raise UsageError(f"estimate.probe_classes must be {FEWEST_HIDDEN} to {most} here, got {wanted}.")
     return wanted
 
 
 def dtc_trials(
     features: Features, config: EstimateConfig, random: torch.Generator, done: Mapping[int, Trial]
 ) -> Iterator[Trial]:
-    """The sweep over m; labelled are the images of probe classes; what is `done` is not made again."""
+    """The sweep over m on the images of probe classes; trials that are `done` are not repeated."""
     p, most = int(features.classes.max()) + 1, most_extra(len(features.pile), config)
     order = torch.randperm(p, generator=random, device=random.device)
     classes = order[features.classes]
@@ -80,8 +77,8 @@ def _trial(kmeans: KMeans, p: int, m: int, validation: torch.Tensor, theta: floa
     )
 
 
-def dtc_estimate(trials: Sequence[Trial]) -> Estimate:
-    """What the whole sweep says: the criteria meet half way; the range is what each says alone."""
+def dtc_estimate(trials: Sequence[Trial]) -> Verdict:
+    """The two criteria meet half-way; the range is what each prefers alone."""
     at = {trial.extra: trial for trial in trials}
     preferred = {
         "accuracy": best_of({m: trial.accuracy for m, trial in at.items()}),
@@ -89,4 +86,4 @@ def dtc_estimate(trials: Sequence[Trial]) -> Estimate:
     }
     m = math.ceil(sum(preferred.values()) / 2)
     says = [min(at[each].num_novel, max(at)) for each in (m, *preferred.values())]
-    return Estimate(says[0], min(says), max(says), m, preferred)
+    return Verdict(says[0], min(says), max(says), m, preferred)

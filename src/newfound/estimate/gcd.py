@@ -1,13 +1,13 @@
-"""GCD's estimate: with how many clusters do the labelled images come out best (Vaze et al., CVPR 2022).
+"""GCD's estimate: the number of clusters that suits the labelled images best (Vaze et al., CVPR 2022).
 
     K* = argmax over K of the Hungarian accuracy on labelled images, k-means on all images;  C_u = K* - C_l
 
-Features are of length 1, no cluster is given, and no class is hidden from the network.
+Features have unit length, no cluster is given, and no class is hidden from the network.
 
 Deviation: accuracy is a noisy step function of K, on which Brent's method may stop at the first bump; here an
-even grid is refined around its best point, by half the step each time. At least one class is novel. Where
-novel classes merge or fall apart and the labelled do not notice, accuracy is flat: there the middle counts.
-K goes up to `max_novel` above the known classes, not to 1000.
+even grid is refined around its best point, halving the step each time. At least one class is novel. Where
+novel classes merge or split without an effect on the labelled images, accuracy is flat, and the middle of the
+plateau counts. K goes up to `max_novel` above the known classes, not to 1000.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.estimate.config import EstimateConfig
 from newfound.estimate.kmeans import KMeans
-from newfound.estimate.trial import Estimate, Features, Trial, best_of, most_extra
+from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
 from newfound.metrics.clustering import hungarian_accuracy
 
 GRID = 8
@@ -27,7 +26,7 @@ GRID = 8
 
 
 def gcd_most_trials(most: int) -> int:
-    """The grid, then two for each time the step is halved."""
+    """The grid, then two trials each time the step is halved."""
     step = max(most // GRID, 1)
     return len(_grid(most, step)) + 2 * (step.bit_length() - 1)
 
@@ -39,7 +38,7 @@ def _grid(most: int, step: int) -> list[int]:
 def gcd_trials(
     features: Features, config: EstimateConfig, random: torch.Generator, done: Mapping[int, Trial]
 ) -> Iterator[Trial]:
-    """The search over K; what is `done` is not made again."""
+    """The search over K; trials that are `done` are not repeated."""
     C_l, most = int(features.classes.max()) + 1, most_extra(len(features.pile), config)
     points = F.normalize(torch.cat([features.labelled, features.pile]))
     kmeans = KMeans(points, C_l + most, random, restarts=config.restarts, iterations=config.iterations)
@@ -59,14 +58,14 @@ def gcd_trials(
 
 def _trial(kmeans: KMeans, classes: Tensor, C_l: int, extra: int) -> Trial:
     clusters = kmeans(C_l + extra).labels
-    return Trial(extra, hungarian_accuracy(clusters[: len(classes)], classes), None, extra)
+    return Trial(extra, hungarian_accuracy(clusters[: len(classes)], classes), extra)
 
 
-def gcd_estimate(trials: Sequence[Trial]) -> Estimate:
-    """What the search says: the middle trial of the longest run of trials as good as the best, its range."""
+def gcd_estimate(trials: Sequence[Trial]) -> Verdict:
+    """The middle of the longest plateau at the highest accuracy, and its ends."""
     ordered = sorted(trials, key=lambda trial: trial.extra)
     top = max(trial.accuracy for trial in ordered)
     runs = [list(run) for best, run in groupby(ordered, lambda trial: trial.accuracy == top) if best]
     extras = [trial.extra for trial in max(runs, key=len)]
     middle = extras[len(extras) // 2]
-    return Estimate(middle, extras[0], extras[-1], middle, {"accuracy": middle})
+    return Verdict(middle, extras[0], extras[-1], middle, {"accuracy": middle})

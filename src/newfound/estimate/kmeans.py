@@ -1,4 +1,4 @@
-"""k-means in which some samples, the anchors, never leave their clusters; restarts side by side.
+"""k-means in which some samples, the anchors, stay in their clusters; all restarts run side by side.
 
     minimise  sum_i min_c || x_i - mu_c ||²  +  sum_j || a_j - mu_(y_j) ||²   over the centres mu
 
@@ -8,13 +8,12 @@ whose cluster neither gained nor lost a sample has not moved, so its distances s
 Shapes: n points x, anchors a of A classes y, D features, k clusters, the anchors' first, R restarts.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-from newfound.estimate.seeding import greedy_seeds
 
 MOST_DISTANCES = 2**28
 """Distances held at once, 1 GiB; more restarts than fit take turns."""
@@ -22,7 +21,7 @@ MOST_DISTANCES = 2**28
 
 @dataclass(frozen=True)
 class Anchors:
-    """What k-means needs of the samples whose clusters are fixed."""
+    """Statistics of the samples whose clusters are fixed."""
 
     sums: Tensor
     """(A, D)"""
@@ -65,7 +64,7 @@ class Clusters:
 
 
 class KMeans:
-    """k-means for any number of clusters up to `most`, whose seeds are the beginning of one sequence."""
+    """k-means for any number of clusters up to `most`; smaller numbers use the first of the same seeds."""
 
     def __init__(
         self,
@@ -152,3 +151,45 @@ def _sums(points: Tensor, labels: Tensor, wanted: Tensor, number: int) -> tuple[
     # Rows of a bag are added one after the other, so the same clusters give the same bits, on a GPU too.
     sums = F.embedding_bag(rows, points, counts.cumsum(0) - counts, mode="sum")
     return sums, counts
+
+
+def squared_distances(centres: Tensor, points: Tensor, squares: Tensor) -> Tensor:
+    """(q, D), (n, D), the squared norms of the points (n,) → (q, n)."""
+    norms = centres.square().sum(1, keepdim=True)
+    return torch.addmm(norms, centres, points.T, alpha=-2).add_(squares).clamp_(min=0)
+
+
+def greedy_seeds(
+    points: Tensor, given: Tensor, number: int, restarts: int, random: torch.Generator
+) -> Tensor:
+    """Greedy k-means++ (Arthur and Vassilvitskii, 2007), all restarts at once: (n, D), (A, D) → (R, number).
+
+    A seed is drawn with a probability proportional to its squared distance to the nearest centre so far, the
+    `given` ones included; of several draws the one that lowers the sum of these distances most is kept. A
+    seed does not depend on later ones, so the first of many seeds serve fewer clusters.
+    """
+    n, device = len(points), points.device
+    trials, each = 2 + int(math.log(len(given) + number)), torch.arange(restarts, device=device)
+    squares = points.square().sum(1)
+    seeds = []
+    if len(given):
+        closest = squared_distances(given, points, squares).amin(0).expand(restarts, n)
+    else:
+        seeds.append(torch.randint(n, (restarts,), generator=random, device=device))
+        closest = squared_distances(points[seeds[0]], points, squares)
+    for _ in range(number - len(seeds)):
+        rows = _draw(closest, trials, random)
+        reached = squared_distances(points[rows.flatten()], points, squares).view(restarts, trials, n)
+        reached = torch.minimum(reached, closest[:, None])
+        best = reached.sum(2).argmin(1)
+        closest = reached[each, best]
+        seeds.append(rows[each, best])
+    return torch.stack(seeds, 1)
+
+
+def _draw(weights: Tensor, number: int, random: torch.Generator) -> Tensor:
+    """Rows with probabilities proportional to the weights: (R, n) → (R, number)."""
+    cumulative = weights.double().cumsum(1)
+    marks = torch.rand(len(weights), number, dtype=torch.float64, generator=random, device=weights.device)
+    found = torch.searchsorted(cumulative, marks * cumulative[:, -1:])
+    return found.clamp_(max=weights.shape[1] - 1)

@@ -1,4 +1,4 @@
-"""How well clusters lie apart, without a label (Rousseeuw, 1987).
+"""How well clusters are separated, without labels (Rousseeuw, 1987).
 
     s_i = (b_i - a_i) / max(a_i, b_i)
 
@@ -16,7 +16,7 @@ MOST_DISTANCES = 2**25
 def silhouette(points: Tensor, clusters: Tensor, k: int) -> float:
     """The mean of s over all points: (n, D), (n,) → [-1, 1]; 0 where there are not two clusters.
 
-    Exact: every distance is looked at, in slices of rows. A point alone in its cluster has s = 0.
+    Exact: every distance counts, in slices of rows. A point alone in its cluster has s = 0.
     """
     members = (clusters[:, None] == torch.arange(k, device=clusters.device)).to(points)
     sizes = members.sum(0)

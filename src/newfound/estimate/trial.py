@@ -1,22 +1,58 @@
-"""What an estimate is made of: features, clusterings with more and more clusters, and what they add up to."""
+"""What an estimate is made of: its settings, one clustering for each number of clusters, and the verdict."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
 
-from torch import Tensor
+from newfound.core.errors import unknown
+from newfound.core.settings import Count, Overrides, Positive, ProperShare, ShareBelowOne, checked, setting
 
-from newfound.estimate.config import EstimateConfig
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PREFIX = "estimate."
+
+
+@dataclass(frozen=True)
+class EstimateConfig:
+    """How the number of novel classes is estimated."""
+
+    algorithm: Literal["auto", "dtc", "gcd"] = setting(
+        "auto",
+        "dtc hides known classes from the network, gcd does not; auto: dtc if there are enough of them",
+    )
+    max_novel: Positive = setting(99, "largest number of novel classes to consider")
+    probe_classes: Count = setting(
+        0, "dtc: known classes hidden from the network; 0: an eighth, at least 4 or a half"
+    )
+    anchor_share: ProperShare = setting(0.6, "dtc: share of the probe classes whose clusters are given")
+    theta: ShareBelowOne = setting(0.01, "dtc: clusters below this share of the largest do not count")
+    restarts: Positive = setting(10, "k-means restarts; the tightest clustering counts")
+    iterations: Positive = setting(100, "iterations of k-means at most")
+
+
+PUBLISHED: Mapping[str, Overrides] = {"imagenet-30": {"probe_classes": 82, "anchor_share": 0.9, "theta": 0.3}}
+"""DTC's values for a benchmark; our defaults are those for CIFAR100."""
+
+
+def estimate_config(benchmark: str, settings: Overrides) -> EstimateConfig:
+    """Defaults, published values, then `settings` (keys without prefix); every key and value is checked."""
+    values = asdict(EstimateConfig()) | dict(PUBLISHED.get(benchmark.rpartition("-")[0], {}))
+    for key in settings:
+        if key not in values:
+            raise unknown("setting", PREFIX + key, [PREFIX + name for name in values])
+    return checked(EstimateConfig, values | dict(settings), PREFIX, None)
 
 
 @dataclass(frozen=True)
 class Features:
-    """What is clustered: N labelled images and M of the pile, D features each."""
+    """What is clustered: N labelled and M unlabelled images, D features each."""
 
-    labelled: Tensor
+    labelled: "Tensor"
     """(N, D)"""
-    classes: Tensor
+    classes: "Tensor"
     """(N,) from 0 on"""
-    pile: Tensor
+    pile: "Tensor"
     """(M, D)"""
 
 
@@ -26,37 +62,35 @@ class Trial:
 
     extra: int
     accuracy: float
-    """Hungarian, on the labelled images whose clusters were not given."""
-    silhouette: float | None
-    """Of all images whose clusters were not given; only DTC asks for it."""
+    """Hungarian accuracy on the labelled images whose clusters were not given."""
     num_novel: int
-    """The number of novel classes, if this is the right clustering."""
+    """The number of novel classes if this is the right clustering."""
+    silhouette: float | None = None
+    """Of all images whose clusters were not given; DTC only."""
 
-    @property
-    def in_words(self) -> str:
-        """What is told of it as it ends."""
+    def __str__(self) -> str:
         silhouette = "" if self.silhouette is None else f", silhouette {self.silhouette:.3f}"
         return f"{self.extra} extra clusters: accuracy {self.accuracy:.1%}{silhouette}"
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """The number of novel classes, and the least and the most that the criteria would have it."""
+class Verdict:
+    """The number of novel classes, with the smallest and largest number that a criterion prefers."""
 
     num_novel: int
     low: int
     high: int
     extra: int
-    """That of the trial which decided."""
-    preferred: Mapping[str, int]
-    """Criterion → the `extra` at which it is highest."""
+    """Of the trial that decided."""
+    preferred: dict[str, int]
+    """Criterion → the `extra` at which it peaks."""
 
 
 def most_extra(num_unlabelled: int, config: EstimateConfig) -> int:
-    """The most clusters beyond the labelled classes that are tried: a class has two images or more."""
+    """The most extra clusters to try: a class has at least two images."""
     return min(config.max_novel, max(num_unlabelled // 2, 1))
 
 
 def best_of(values: Mapping[int, float]) -> int:
-    """Where the highest value is, the largest place of several."""
+    """Where the highest value is; of several, the largest place."""
     return max(values, key=lambda place: (values[place], place))

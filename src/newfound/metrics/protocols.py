@@ -12,17 +12,20 @@ Shapes: K heads, n samples, C = C_l + C_u classes. True classes are joint ids, k
 or fewer novel ones than C_u, as happens when C_u is an estimate.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan
+from math import isnan, nan
+from statistics import fmean
 from typing import Literal
 
 from torch import Tensor
 
-from newfound.core.errors import DataError
 from newfound.core.records import Task
 from newfound.metrics.clustering import ari, confusion, matched_hits, nmi
+from newfound.metrics.report import Accuracies, Clusters, Report, Score, TaskAgnostic, TaskAware
 
 Matching = Literal["legacy", "novel-ids", "joint"]
+MATCHINGS: tuple[Matching, ...] = ("legacy", "novel-ids", "joint")
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Clustering:
 
 
 @dataclass(frozen=True)
-class Accuracies:
+class Shares:
     """Accuracy on the images of known classes, of novel classes and of both; nan where there are none."""
 
     known: float
@@ -48,7 +51,6 @@ class Accuracies:
 
 def task_aware(scores: Tensor, labels: Tensor, task: Task) -> list[Clustering]:
     """Each head by the task-aware protocol: (K, n, C_u), (n,) joint ids of novel classes → K records."""
-    _check(scores, labels, task.num_known)
     clusters = scores.argmax(-1).cpu()
     classes = labels.cpu() - task.num_known
     return [clustering(head, classes, task.num_novel) for head in clusters]
@@ -69,18 +71,15 @@ def clustering(clusters: Tensor, classes: Tensor, num_clusters: int) -> Clusteri
     )
 
 
-def task_agnostic(scores: Tensor, labels: Tensor, task: Task) -> list[dict[Matching, Accuracies]]:
+def task_agnostic(scores: Tensor, labels: Tensor, task: Task) -> list[dict[Matching, Shares]]:
     """Each head by the task-agnostic protocol: (K, n, C), (n,) joint ids → K times three matchings."""
-    _check(scores, labels, 0)
     num_true = max(task.num_classes, int(labels.max()) + 1)
     predicted, true = scores.argmax(-1).cpu(), labels.cpu()
-    return [
-        _three_matchings(confusion(head, true, task.num_classes, num_true), task.num_known)
-        for head in predicted
-    ]
+    tables = (confusion(head, true, task.num_classes, num_true) for head in predicted)
+    return [_three_matchings(table, task.num_known) for table in tables]
 
 
-def _three_matchings(table: Tensor, num_known: int) -> dict[Matching, Accuracies]:
+def _three_matchings(table: Tensor, num_known: int) -> dict[Matching, Shares]:
     """Counts (C, T) → the accuracies under each matching."""
     known, novel = table[:, :num_known], table[:, num_known:]
     known_hits = int(known.diagonal().sum())
@@ -92,7 +91,7 @@ def _three_matchings(table: Tensor, num_known: int) -> dict[Matching, Accuracies
     }
     num_l, num_u = int(known.sum()), int(novel.sum())
     return {
-        name: Accuracies(_share(hit_l, num_l), _share(hit_u, num_u), _share(hit_l + hit_u, num_l + num_u))
+        name: Shares(_share(hit_l, num_l), _share(hit_u, num_u), _share(hit_l + hit_u, num_l + num_u))
         for name, (hit_l, hit_u) in hits.items()
     }
 
@@ -101,15 +100,42 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else nan
 
 
-def _check(scores: Tensor, labels: Tensor, lowest: int) -> None:
-    if labels.shape != scores.shape[1:2] or not len(labels):
-        raise DataError(
-            f"an evaluation needs one true class for each of one or more images; got {len(labels)} classes "
-            f"for {scores.shape[1]} images; leave out the images whose class is not known"
+def summarise(
+    best_head: int,
+    train: Sequence[Clustering],
+    test: Sequence[Clustering],
+    agnostic: Sequence[dict[Matching, Shares]] = (),
+) -> Report:
+    """The records of K heads → a report; `best_head` is that of the lowest loss, never chosen by accuracy."""
+    aware = TaskAware(train=_clusters(train, best_head), test=_clusters(test, best_head))
+    if not agnostic:
+        return Report(task_aware=aware)
+    matchings = {
+        matching: Accuracies(
+            known=_score([head[matching].known for head in agnostic], best_head),
+            novel=_score([head[matching].novel for head in agnostic], best_head),
+            all=_score([head[matching].all for head in agnostic], best_head),
         )
-    if int(labels.min()) < lowest:
-        raise DataError(
-            f"the true classes must be at least {lowest} here; got {int(labels.min())}; "
-            "leave out the images whose class is not known"
-            + (" and those of known classes, which task-aware evaluation does not take" if lowest else "")
-        )
+        for matching in MATCHINGS
+    }
+    return Report(task_aware=aware, task_agnostic=TaskAgnostic.model_validate(matchings))
+
+
+def _clusters(heads: Sequence[Clustering], best: int) -> Clusters:
+    return Clusters(
+        acc=_score([head.acc for head in heads], best),
+        nmi=_score([head.nmi for head in heads], best),
+        ari=_score([head.ari for head in heads], best),
+        per_class_accuracy=[_or_none(value) for value in heads[best].per_class_accuracy],
+        cluster_sizes=heads[best].cluster_sizes,
+        class_sizes=heads[best].class_sizes,
+    )
+
+
+def _score(values: Sequence[float], best: int) -> Score:
+    return Score(mean=_or_none(fmean(values)), best_head=_or_none(values[best]))
+
+
+def _or_none(value: float) -> float | None:
+    """JSON has no nan."""
+    return None if isnan(value) else value

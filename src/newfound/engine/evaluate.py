@@ -1,4 +1,4 @@
-"""Functions of images over whole sets, in evaluation mode."""
+"""A network applied to whole image sets in evaluation mode, and the two protocols on what it says."""
 
 from collections.abc import Callable
 
@@ -8,15 +8,18 @@ from torch import Tensor
 from newfound.core.errors import RunError
 from newfound.core.learner import Learner, Method
 from newfound.data.augment import evaluation_view
-from newfound.data.images import ImageSet, Look, Split
+from newfound.data.dataset import Look, Split, Truth
+from newfound.data.images import ImageSet
 from newfound.engine.device import gentler
+from newfound.metrics.protocols import summarise, task_agnostic, task_aware
+from newfound.metrics.report import Report
 
 CHUNK = 1000
 Function = Callable[[Tensor], Tensor]
 
 
 class Viewer:
-    """Shows a learner images as evaluation wants them: no augmentation, no gradient, running statistics."""
+    """Applies functions of a learner to images: no augmentation, no gradient, running statistics."""
 
     def __init__(self, learner: Learner, look: Look, device: torch.device, precision: torch.dtype) -> None:
         self.learner, self.look, self.device, self.precision = learner, look, device, precision
@@ -36,21 +39,20 @@ class Viewer:
         joined = torch.cat(out, dim=axis)
         if joined.isnan().any():
             raise RunError(
-                "a network must give numbers; got NaN, so its training has diverged; start again in a new "
-                f"folder with {gentler(self.precision)}"
+                f"The network has diverged to NaN. Start a new run with {gentler(self.precision)}."
             )
         return joined
 
 
 def scores_of(method: Method, viewer: Viewer, images: ImageSet) -> tuple[Tensor, Tensor]:
-    """What each head says of every image: (K, n, C) among all classes, (K, n, C_u) as if all were novel."""
+    """The scores of each head: (K, n, C) among all classes, (K, n, C_u) as if all images were novel."""
     both = viewer.over(images, lambda view: torch.cat(method.both_scores(view), dim=-1), axis=1)
     num_classes = method.task.num_classes
     return both[..., :num_classes], both[..., num_classes:]
 
 
 class TrainingBank:
-    """The whole training set as a learner may look at it between epochs (the `Bank` of its contract)."""
+    """The whole training set as a learner may use it between epochs (the `Bank` of its contract)."""
 
     def __init__(self, viewer: Viewer, split: Split) -> None:
         self.viewer, self.split, self.labels = viewer, split, split.labels
@@ -60,3 +62,27 @@ class TrainingBank:
 
     def unlabelled(self, function: Function) -> Tensor:
         return self.viewer.over(self.split.unlabelled, function)
+
+
+class Evaluator:
+    """Scores a method; the only part of a run that holds the truth."""
+
+    def __init__(self, method: Method, viewer: Viewer, unlabelled: ImageSet, truth: Truth) -> None:
+        self.method, self.viewer, self.unlabelled, self.truth = method, viewer, unlabelled, truth
+
+    def __call__(self, best_head: int, novel_scores: Tensor | None = None) -> Report:
+        """Both protocols: task-aware on the training and the test split, task-agnostic on the test split.
+
+        Pass the novel scores of the unlabelled images if they are already computed.
+        """
+        task, labels = self.method.task, self.truth.test_labels
+        if novel_scores is None:
+            _, novel_scores = scores_of(self.method, self.viewer, self.unlabelled)
+        joint, novel = scores_of(self.method, self.viewer, self.truth.test)
+        is_novel = labels >= task.num_known
+        return summarise(
+            best_head,
+            train=task_aware(novel_scores, self.truth.labels, task),
+            test=task_aware(novel[:, is_novel], labels[is_novel], task),
+            agnostic=task_agnostic(joint, labels, task),
+        )

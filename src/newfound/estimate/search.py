@@ -1,0 +1,57 @@
+"""The algorithms that estimate the number of novel classes, by name, and when not to trust the outcome."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from newfound.estimate.dtc import FEWEST_KNOWN, dtc_estimate, dtc_trials, num_probes
+from newfound.estimate.gcd import gcd_estimate, gcd_most_trials, gcd_trials
+from newfound.estimate.trial import PREFIX, EstimateConfig, Features, Trial, Verdict
+
+FEW = 10
+"""With fewer known classes than this an estimate is only a hint."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """From features to a number, one trial after the other."""
+
+    num_hidden: Callable[[int, EstimateConfig], int]
+    """Known classes → how many to hide from the network; their images are then the labelled features."""
+    most_trials: Callable[[int], int]
+    """Extra clusters at most → trials at most."""
+    trials: Callable[[Features, EstimateConfig, torch.Generator, Mapping[int, Trial]], Iterator[Trial]]
+    verdict: Callable[[Sequence[Trial]], Verdict]
+
+
+ALGORITHMS = {
+    "dtc": Algorithm(num_probes, lambda most: most + 1, dtc_trials, dtc_estimate),
+    "gcd": Algorithm(lambda num_known, config: 0, gcd_most_trials, gcd_trials, gcd_estimate),
+}
+
+
+def resolved(config: EstimateConfig, num_known: int) -> EstimateConfig:
+    """The same settings with an algorithm that suits the number of known classes."""
+    if config.algorithm != "auto":
+        return config
+    return replace(config, algorithm="dtc" if num_known >= FEWEST_KNOWN else "gcd")
+
+
+def warnings_for(found: Verdict, num_known: int, num_hidden: int, most: int) -> list[str]:
+    """Too few known classes, or a best number at an end of the range that was tried, 0 to `most`."""
+    warnings = []
+    if num_known < FEW:
+        shown = f", {num_known - num_hidden} of them shown to the network" if num_hidden else ""
+        classes = "1 known class is" if num_known == 1 else f"{num_known} known classes are"
+        warnings.append(f"{classes} few for an estimate{shown}; take the number as a hint")
+    if found.extra == (0 if num_hidden else 1):
+        warnings.append(
+            "the smallest number of clusters is the best, as happens when features do not separate the "
+            "classes; there may be more novel classes"
+        )
+    if max(found.high, *found.preferred.values()) >= most:
+        warnings.append(
+            f"the largest number of clusters tried is among the best; raise {PREFIX}max_novel to look further"
+        )
+    return warnings

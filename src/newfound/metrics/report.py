@@ -1,0 +1,58 @@
+"""The report of an evaluation: each number as the mean over the heads and for the head of lowest loss."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Record(BaseModel):
+    """A record that is written as JSON and read back; unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Score(Record):
+    """One number; None where nothing was measured."""
+
+    mean: float | None = None
+    best_head: float | None = None
+
+
+class Clusters(Record):
+    """The task-aware protocol on one split; the lists are those of the best head."""
+
+    acc: Score
+    nmi: Score
+    ari: Score
+    per_class_accuracy: list[float | None]
+    cluster_sizes: list[int]
+    class_sizes: list[int] | None = None
+    """Missing in records of early versions."""
+
+
+class TaskAware(Record):
+    """Images of novel classes, decided among the novel classes."""
+
+    train: Clusters
+    test: Clusters
+
+
+class Accuracies(Record):
+    """Accuracy on the images of known classes, of novel classes, and of both."""
+
+    known: Score
+    novel: Score
+    all: Score
+
+
+class TaskAgnostic(Record):
+    """All test images, decided among all classes, under three matchings."""
+
+    legacy: Accuracies
+    novel_ids: Accuracies = Field(alias="novel-ids")
+    joint: Accuracies
+
+
+class Report(Record):
+    """Both protocols; k-means on raw pixels has only the first."""
+
+    task_aware: TaskAware
+    task_agnostic: TaskAgnostic | None = None
