@@ -1,6 +1,7 @@
-"""Pretrained weights that are kept: what decides them, and how far a chain of stages is there already."""
+"""Pretrained weights shared between runs: what decides them, and how much of a chain of stages is there."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import blake2b
@@ -9,21 +10,20 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from newfound.core.code import digest_of_code, modules_of
-from newfound.core.config import Recipe
 from newfound.core.errors import CheckpointError
 from newfound.core.learner import Learner
-from newfound.core.records import Say
+from newfound.core.settings import Recipe
 from newfound.data.augment.recipes import recipe_named
-from newfound.data.images import Split
+from newfound.data.dataset import Split
 from newfound.engine.checkpoint import Checkpoint
 
+log = logging.getLogger(__name__)
 Stage = tuple[str, Learner, Path]
 """A pretraining stage: its name, its learner, and where its weights are kept."""
 
 
 def digest_of(weights: Mapping[str, Tensor]) -> str:
-    """Given weights in one word, as if they were a stage before the first; none have none."""
+    """A digest of given weights; empty for none."""
     digest = blake2b(digest_size=8)
     for key in sorted(weights):
         digest.update(key.encode() + weights[key].contiguous().numpy().tobytes())
@@ -39,7 +39,7 @@ def key_of(
     device: torch.device,
     precision: torch.dtype,
 ) -> str:
-    """What decides the weights of a stage that follows the one with the key `before`, in one word."""
+    """Everything that decides the weights of a stage which follows the one with key `before`, as one name."""
     train, look = recipe.train[stage], split.look
     what = {
         "before": before,
@@ -49,9 +49,7 @@ def key_of(
         "train": asdict(train),
         "augmentation": repr(recipe_named(train.augmentation, look.kind, look.size)),
         "network": repr(learner),
-        "code": digest_of_code(
-            name for each in (learner, learner.encoder) for name in modules_of(type(each))
-        ),
+        "versions": [learner.cache_version, learner.encoder.cache_version],
         "shapes": {key: list(value.shape) for key, value in learner.state_dict().items()},
         "seed": recipe.run.seed,
         "device": device.type,
@@ -60,23 +58,17 @@ def key_of(
     return f"{stage}-{blake2b(json.dumps(what).encode(), digest_size=8).hexdigest()}"
 
 
-def last_cached(stages: Sequence[Stage], say: Say) -> tuple[Checkpoint | None, Sequence[Stage]]:
-    """The last stage that was trained before, and the stages after it."""
+def last_cached(stages: Sequence[Stage]) -> tuple[Checkpoint | None, Sequence[Stage]]:
+    """The weights of the last stage that was trained before, and the stages still to train."""
     for number in range(len(stages), 0, -1):
         stage, _, path = stages[number - 1]
-        if (cached := _cached(stage, path, say)) is not None:
-            return cached, stages[number:]
+        if not path.exists():
+            continue
+        try:
+            found = Checkpoint.load(path)
+        except CheckpointError:
+            log.warning("%s: %s is damaged; training it again", stage, path)
+            continue
+        log.info("%s: reusing %s", stage, path)
+        return found, stages[number:]
     return None, stages
-
-
-def _cached(stage: str, path: Path, say: Say) -> Checkpoint | None:
-    """What is in `path`, if it is there and whole: one that is not is trained again."""
-    if not path.exists():
-        return None
-    try:
-        found = Checkpoint.load(path)
-    except CheckpointError:
-        say(f"{stage}: {path} is damaged, so it is trained again")
-        return None
-    say(f"{stage}: reusing {path}")
-    return found

@@ -1,0 +1,92 @@
+"""assignments.csv: the class of each unlabelled image, before anybody has edited anything."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newfound.core.errors import Hint, RunError
+from newfound.core.files import read_text, write_text
+from newfound.core.source import Source
+
+COLUMNS = ("image", "class", "confidence", "is_outlier", "looks_known", "nearest_known")
+FLAGS = ("no", "yes")
+
+
+@dataclass(frozen=True)
+class Assignments:
+    """One entry for each unlabelled image, in the order of the data set."""
+
+    images: Sequence[str]
+    clusters: NDArray[np.integer]
+    """The most probable novel class, 0 .. C_u - 1."""
+    confidence: NDArray[np.floating]
+    """Its softmax probability among the novel classes."""
+    is_outlier: NDArray[np.bool_]
+    """Whether the image fits its class far worse than the others do."""
+    looks_known: NDArray[np.bool_]
+    """Whether a known class is more probable than every novel one."""
+    nearest_known: Sequence[str]
+    """The most probable known class; empty where the method cannot compare known and novel classes."""
+
+    def digest(self, source: Source) -> str:
+        """Changes when an image, its place or its cluster does, but not when the folder of `source` moves."""
+        names = "\0".join(source.relative(self.images))
+        digest = blake2b(names.encode("utf-8", "surrogateescape"), digest_size=8)
+        digest.update(self.clusters.astype(np.int64).tobytes())
+        return digest.hexdigest()
+
+    def write(self, path: Path, names: Sequence[str]) -> None:
+        """As CSV; `names` are those of the novel classes."""
+        looks = (
+            FLAGS[flag] if near else ""
+            for flag, near in zip(self.looks_known.tolist(), self.nearest_known, strict=True)
+        )
+        rows = zip(
+            self.images,
+            (names[cluster] for cluster in self.clusters),
+            (f"{share:.4f}" for share in self.confidence),
+            (FLAGS[flag] for flag in self.is_outlier.tolist()),
+            looks,
+            self.nearest_known,
+            strict=True,
+        )
+        write_csv(path, COLUMNS, rows)
+
+    @classmethod
+    def read(cls, path: Path, names: Sequence[str]) -> "Assignments":
+        """A file that `write` wrote."""
+        reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+        place = {name: index for index, name in enumerate(names)}
+        try:
+            rows = list(reader)
+            columns = {name: [row[name] for row in rows] for name in COLUMNS}
+            return cls(
+                images=columns["image"],
+                clusters=np.array([place[name] for name in columns["class"]], dtype=np.int64),
+                confidence=np.array(columns["confidence"], dtype=np.float32),
+                is_outlier=np.array([FLAGS.index(flag) for flag in columns["is_outlier"]], dtype=bool),
+                looks_known=np.array([flag == "yes" for flag in columns["looks_known"]], dtype=bool),
+                nearest_known=columns["nearest_known"],
+            )
+        except (ValueError, KeyError, TypeError, csv.Error) as error:
+            problem = f"line {reader.line_num}: {error}"
+            raise RunError(f"{path} does not hold this run's assignments ({problem}).", Hint.RETRY) from None
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """A header and one line for each row, atomically."""
+    out = io.StringIO()
+    # A lone carriage return ends a line for some readers unless it is quoted.
+    plain, quoted = (
+        csv.writer(out, lineterminator="\n", quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+    )
+    plain.writerow(columns)
+    for row in map(list, rows):
+        (quoted if any("\r" in str(value) for value in row) else plain).writerow(row)
+    write_text(path, out.getvalue())

@@ -1,0 +1,132 @@
+"""How many novel classes there are: a network that misses some known classes, its features, an algorithm."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from hashlib import blake2b
+
+from torch import Tensor
+
+import newfound
+from newfound.core.errors import Hint, UsageError
+from newfound.core.files import check_writable, write_record
+from newfound.core.seed import generator
+from newfound.core.settings import Overrides, Recipe
+from newfound.core.source import Source
+from newfound.data.dataset import Dataset, Split
+from newfound.data.holdout import hide_classes
+from newfound.data.images import ImageSet
+from newfound.estimate.search import ALGORITHMS, resolved, warnings_for
+from newfound.estimate.trial import PREFIX, EstimateConfig, Features, estimate_config, most_extra
+from newfound.run.events import Stopped, TrialDone, Watch
+from newfound.run.folder import Folder
+from newfound.run.models import Estimate, Settings
+from newfound.run.preflight import preflight
+from newfound.run.provenance import provenance
+from newfound.run.recipe import build_stage, probe_recipe
+from newfound.run.training import Training
+
+WHERE = {"num_novel", "estimated", "labelled", "unlabelled", "arrays"}
+"""What an estimate does not depend on: the number itself, and where the images lie."""
+
+
+def estimate(
+    folder: Folder,
+    data: Dataset,
+    recipe: Recipe,
+    source: Source,
+    search: Overrides,
+    watch: Watch,
+    should_stop: Callable[[], bool],
+) -> Estimate:
+    """Estimate the number of novel classes and return what estimate/estimate.json then holds.
+
+    Neither the truth of the unlabelled images nor the number that the data set may have is used.
+    """
+    split = replace(data.split, num_novel=None)
+    config = resolved(estimate_config(source.name, search), split.num_known)
+    algorithm, probe = ALGORITHMS[config.algorithm], probe_recipe(recipe, source.name)
+    num_hidden = algorithm.num_hidden(split.num_known, config)
+    record = Estimate(
+        newfound=newfound.__version__,
+        method=recipe.method,
+        source=source,
+        settings=_settings(probe, config),
+        images=_fingerprint(split),
+        num_known=split.num_known,
+        num_hidden=num_hidden,
+    )
+    record = _continued(folder, record)
+    if record.num_novel is not None:
+        return record
+    check_writable(folder.estimate)
+    with folder.inner("estimate").locked():
+        write_record(folder.estimate, record)
+        shown, labelled, classes = split, split.labelled, split.labels
+        if num_hidden:
+            shown, labelled, classes = hide_classes(split, num_hidden)
+        preflight(probe, shown)
+        data = Dataset("probe", shown, None, ())
+        network = Training(folder.inner("estimate/probe"), data, probe, watch, should_stop)
+        features, device = _features(network, labelled, classes, split.unlabelled), network.device
+        random = generator(device, probe.run.seed, "estimate")
+        most = most_extra(len(split.unlabelled), config)
+        done, start = {trial.extra: trial for trial in record.curve}, time.perf_counter()
+        for trial in algorithm.trials(features, config, random, dict(done)):
+            if trial.extra not in done:
+                seconds, start = time.perf_counter() - start, time.perf_counter()
+                done[trial.extra] = trial
+                curve = [done[extra] for extra in sorted(done)]
+                record = record.model_copy(update={"curve": curve, "seconds": record.seconds + seconds})
+                write_record(folder.estimate, record)
+                watch(TrialDone(trial, len(done), algorithm.most_trials(most), seconds))
+            if should_stop():
+                raise Stopped
+        found = algorithm.verdict(record.curve)
+        warnings = warnings_for(found, split.num_known, num_hidden, most)
+        facts = asdict(found) | {"warnings": warnings, "provenance": provenance(device)}
+        record = record.model_copy(update=facts)
+        write_record(folder.estimate, record)
+        return record
+
+
+def _features(network: Training, labelled: ImageSet, classes: Tensor, pile: ImageSet) -> Features:
+    """Train the network, and encode these images."""
+    weights, split, probe, device = network.pretrain(), network.data.split, network.recipe, network.device
+    learner = build_stage(probe.pretraining[-1], probe, split.task, split.look, device)
+    learner.adopt(weights)
+    network.log.close()
+    viewer = network.viewer(learner)
+    known, unlabelled = (viewer.over(each.to(device), learner.encoder) for each in (labelled, pile))
+    return Features(known, classes.to(device), unlabelled)
+
+
+def _continued(folder: Folder, new: Estimate) -> Estimate:
+    """The estimate in the folder if it asks the same, else the new one; any other is refused."""
+    found = folder.read_estimate()
+    if found is None:
+        return new
+    then, now = (
+        each.settings | each.source.model_dump(exclude=WHERE) | {"images": each.images}
+        for each in (found, new)
+    )
+    if differing := sorted(key for key in then | now if then.get(key) != now.get(key)):
+        names = ", ".join(differing)
+        raise UsageError(f"The estimate in {folder.path} has other values of {names}.", Hint.NEW_FOLDER)
+    return found
+
+
+def _settings(probe: Recipe, config: EstimateConfig) -> Settings:
+    """Those that decide an estimate: of pretraining, of the run, and its own."""
+    stages, run = tuple(f"{stage}." for stage in probe.pretraining), asdict(probe.run)
+    settings: Settings = {
+        key: value for key, value in probe.flat().items() if key.startswith(stages) or key in run
+    }
+    return settings | {PREFIX + key: value for key, value in asdict(config).items()}
+
+
+def _fingerprint(split: Split) -> str:
+    """Of the images and the labels of the known classes."""
+    labels = split.labels.cpu().numpy().tobytes()
+    parts = (split.labelled.fingerprint(), split.unlabelled.fingerprint())
+    return blake2b("/".join(parts).encode() + labels, digest_size=16).hexdigest()

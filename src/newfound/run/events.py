@@ -1,0 +1,71 @@
+"""What a run tells while it works: an event after each epoch and each trial of an estimate."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from newfound.engine.trainer import EpochRecord
+from newfound.estimate.trial import Trial
+
+log = logging.getLogger(__name__)
+PAUSE = 5.0
+"""Seconds between two lines of progress."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """An epoch has ended; `scores` are the headline numbers in the epochs that are evaluated."""
+
+    record: EpochRecord
+    scores: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TrialDone:
+    """A trial of an estimate has ended: the number of trials done, of how many at most, and its seconds."""
+
+    trial: Trial
+    done: int
+    of: int
+    seconds: float
+
+
+Event = Epoch | TrialDone
+Watch = Callable[[Event], None]
+
+
+class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop and can be resumed)
+    """The run stopped early, at a checkpoint."""
+
+
+class LogProgress:
+    """Logs a line every few seconds: the time left, the losses, and ACC where the truth is known.
+
+    The first and the last event of a stage are always logged.
+    """
+
+    def __init__(self) -> None:
+        self._acc, self._last = "", 0.0
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Epoch):
+            record = event.record
+            stage, done, of, seconds = record.stage, record.epoch + 1, record.epochs, record.seconds
+        else:
+            stage, done, of, seconds = "trial", event.done, event.of, event.seconds
+        detail, now = self.detail(event), time.monotonic()
+        if now - self._last >= PAUSE or done in (1, of):
+            self._last = now
+            log.info("%s %d/%d  %.0f s left  %s", stage, done, of, (of - done) * seconds, detail)
+
+    def detail(self, event: Event) -> str:
+        """An event in words; the last ACC is repeated until the next one."""
+        if isinstance(event, TrialDone):
+            return str(event.trial)
+        record = event.record
+        if "task_aware.train.acc" in event.scores:
+            self._acc = f"task-aware train ACC {event.scores['task_aware.train.acc']:.1%} (mean of heads)  "
+        acc = self._acc if record.stage == "discover" else ""
+        terms = " ".join(f"{name} {value:.3f}" for name, value in record.losses.items())
+        return f"{acc}{record.images_per_second:,.0f} images/s  {terms}"

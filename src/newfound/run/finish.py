@@ -1,0 +1,106 @@
+"""What a trained run leaves behind: predictions, assignments and results."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from newfound.core.errors import shortened
+from newfound.core.files import write_record
+from newfound.core.learner import Method
+from newfound.core.source import Source
+from newfound.data.dataset import novel_names
+from newfound.engine.device import precision_name
+from newfound.engine.evaluate import scores_of
+from newfound.run.assignments import Assignments
+from newfound.run.models import Classes, CurvePoint, EpochLine, EstimatedNumber, Execution, Results
+from newfound.run.pile import Pile
+from newfound.run.provenance import peak_memory, provenance
+from newfound.run.recipe import recipe_name
+from newfound.run.training import Training, best_head
+
+
+def finish(training: Training, method: Method, source: Source) -> Results:
+    """Predict the unlabelled images, evaluate where the truth is known, and write everything.
+
+    Edits refer to the assignments they began with, so those are kept.
+    """
+    folder, recipe, account = training.folder, training.recipe, training.account
+    split, head, viewer = training.data.split, best_head(training.lines), training.viewer(method)
+    known = training.data.class_names[: method.task.num_known]
+    novel = novel_names(known, method.task.num_novel)
+    joint_scores, novel_scores = scores_of(method, viewer, split.unlabelled)
+    features = viewer.over(split.unlabelled, method.encoder).to(torch.float16)
+    scores, logits = (each[head].cpu().numpy() for each in (novel_scores, joint_scores))
+    pile = Pile(scores, logits, features.cpu().numpy(), method.joint)
+    pile.write(folder.pile)
+    if folder.edits.exists() and folder.assignments.exists():
+        assigned = Assignments.read(folder.assignments, novel)
+    else:
+        assigned = pile.assignments(split.unlabelled.names, known)
+        assigned.write(folder.assignments, novel)
+    sizes = np.bincount(assigned.clusters, minlength=len(novel)).tolist()
+    evaluator, origin = training.evaluator(method), provenance(training.device)
+    report = evaluator(head, novel_scores) if evaluator else None
+    estimate = None
+    if source.estimated and source.num_novel:
+        made = folder.read_estimate()  # here, or by the run that this one repeats
+        low, high = (made.low, made.high) if made else (None, None)
+        estimate = EstimatedNumber(num_novel=source.num_novel, algorithm=source.estimated, low=low, high=high)
+    results = Results(
+        method=recipe.method,
+        recipe=recipe_name(recipe, source, split.look),
+        benchmark=source.name,
+        subset=source.subset,
+        held_out=source.held_out,
+        estimate=estimate,
+        seed=recipe.run.seed,
+        config=recipe.flat(),
+        commit=origin.commit,
+        versions=origin.versions,
+        hardware=origin.hardware,
+        execution=Execution(precision=precision_name(training.precision), mode=account.modes),
+        sessions=account.sessions,
+        timing=account.timing,
+        reused=account.reused,
+        peak_memory_gib=max(account.peak_memory_gib, round(peak_memory(training.device), 3)),
+        best_head=head,
+        curves=curves(training.lines),
+        classes=Classes(known=list(known), novel=list(novel)),
+        cluster_sizes=sizes,
+        warnings=collapse_warnings(sizes, novel),
+        task_aware=report.task_aware if report else None,
+        task_agnostic=report.task_agnostic if report else None,
+    )
+    write_record(folder.results, results)
+    training.log.close()
+    return results
+
+
+def curves(lines: Sequence[EpochLine]) -> dict[str, list[CurvePoint]]:
+    """The evaluated epochs of each stage, or all of them where none was evaluated."""
+    stages: dict[str, list[CurvePoint]] = {}
+    for line in lines:
+        point = CurvePoint(epoch=line.epoch, lr=line.lr, losses=line.losses, scores=line.scores)
+        stages.setdefault(line.stage, []).append(point)
+    return {stage: [point for point in points if point.scores] or points for stage, points in stages.items()}
+
+
+def collapse_warnings(cluster_sizes: Sequence[int], names: Sequence[str]) -> list[str]:
+    """Empty clusters, and one that holds most of the images (of two, nearly all)."""
+    total = sum(cluster_sizes)
+    empty = [name for name, size in zip(names, cluster_sizes, strict=True) if not size]
+    warnings = []
+    if empty and total:
+        warnings.append(
+            f"{len(empty)} of {len(names)} novel clusters are empty: {shortened(empty, 5)}; there may be "
+            "fewer novel classes"
+        )
+    largest = max(range(len(cluster_sizes)), key=lambda index: cluster_sizes[index])
+    share = cluster_sizes[largest] / max(total, 1)
+    if len(cluster_sizes) > 1 and share > (0.5 if len(cluster_sizes) > 2 else 0.9):
+        warnings.append(
+            f"{names[largest]} holds {share:.0%} of the images; the clusters may have collapsed, or one "
+            "class is far larger than the others"
+        )
+    return warnings

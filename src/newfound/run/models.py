@@ -1,0 +1,196 @@
+"""The records of a run: one definition each, for writing, for reading and for Python callers."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from newfound.core.source import Source
+from newfound.estimate.trial import Trial
+from newfound.metrics.report import Record, TaskAgnostic, TaskAware
+
+Setting = bool | int | float | str
+Settings = dict[str, Setting]
+"""Resolved settings under the names that `key=value` uses."""
+
+
+class Versioned(Record):
+    """A file of another schema version is refused."""
+
+    schema_version: Literal[1] = 1
+
+
+class Request(Versioned):
+    """config.json: what a run was asked to do."""
+
+    newfound: str
+    method: str
+    source: Source
+    settings: Settings
+    versions: dict[str, int] = Field(default_factory=dict)
+    """Stage → the `cache_version` of its code."""
+    command: str | None = None
+    """The command that started the run, if it was one."""
+
+    def differences(self, other: "Request") -> list[str]:
+        """The names of the settings and data options that differ."""
+        mine, theirs = (
+            {"method": each.method} | each.settings | each.source.model_dump() for each in (self, other)
+        )
+        return sorted(key for key in mine | theirs if mine.get(key) != theirs.get(key))
+
+
+class Timing(Record):
+    """What a stage took."""
+
+    seconds: float
+    """Without compilation."""
+    compile_seconds: float = 0.0
+    images: int | None = None
+
+
+class Reused(Timing):
+    """A stage that an earlier run trained: what it took there, and how."""
+
+    mode: str
+    commit: str
+    hardware: str
+
+
+class Session(Record):
+    """What trained a stage from an epoch on."""
+
+    stage: str
+    epoch: int
+    commit: str
+    hardware: str
+    precision: str
+    mode: str
+
+
+class Execution(Record):
+    """How the steps ran."""
+
+    precision: str
+    mode: dict[str, str]
+
+
+class CurvePoint(Record):
+    """One epoch of a curve; most epochs are not evaluated."""
+
+    epoch: int
+    lr: float
+    losses: dict[str, float]
+    scores: dict[str, float]
+
+
+class EpochLine(CurvePoint):
+    """A line of metrics.jsonl."""
+
+    stage: str
+    head_losses: list[float]
+    seconds: float
+    images_per_second: float
+    compile_seconds: float = 0.0
+
+
+class Classes(Record):
+    """The names of the known and of the novel classes."""
+
+    known: list[str]
+    novel: list[str]
+
+
+class EstimatedNumber(Record):
+    """The number of novel classes where it was estimated."""
+
+    num_novel: int
+    algorithm: str
+    low: int | None = None
+    high: int | None = None
+
+
+class Provenance(Record):
+    """What one must know to judge or repeat a number."""
+
+    commit: str
+    versions: dict[str, str]
+    hardware: str
+
+
+class Results(Versioned):
+    """results.json, and the recorded runs under results/."""
+
+    method: str
+    recipe: str
+    """Whose values: `published`, `newfound` (ours), `default`, `matched`, a variation or `custom`."""
+    benchmark: str
+    subset: int | None = None
+    held_out: int | None = None
+    estimate: EstimatedNumber | None = None
+    seed: int
+    config: Settings
+    commit: str
+    versions: dict[str, str]
+    hardware: str
+    execution: Execution | None = None
+    sessions: list[Session] = Field(default_factory=list)
+    timing: dict[str, Timing]
+    reused: dict[str, Reused] = Field(default_factory=dict)
+    peak_memory_gib: float | None = None
+    best_head: int = 0
+    curves: dict[str, list[CurvePoint]] = Field(default_factory=dict)
+    classes: Classes | None = None
+    cluster_sizes: list[int] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+    task_aware: TaskAware | None = None
+    """None without ground truth."""
+    task_agnostic: TaskAgnostic | None = None
+    note: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Of all stages that this run trained, without compilation."""
+        return sum(stage.seconds for stage in self.timing.values())
+
+
+class Estimate(Versioned):
+    """estimate.json: the trials so far and, at the end, the number of novel classes."""
+
+    newfound: str
+    method: str
+    source: Source
+    settings: Settings
+    images: str
+    """Fingerprint of the images and the known labels."""
+    num_known: int
+    num_hidden: int
+    seconds: float = 0.0
+    curve: list[Trial] = Field(default_factory=list)
+    num_novel: int | None = None
+    """None until the estimate is finished."""
+    low: int | None = None
+    high: int | None = None
+    extra: int | None = None
+    """Of the trial that decided."""
+    preferred: dict[str, int] = Field(default_factory=dict)
+    """Criterion → the `extra` at which it peaks."""
+    warnings: list[str] = Field(default_factory=list)
+    provenance: Provenance | None = None
+
+    @property
+    def algorithm(self) -> str:
+        return str(self.settings["estimate.algorithm"])
+
+
+class Trust(Versioned):
+    """trust.json: how well known classes were found again when they were hidden."""
+
+    hidden: list[str]
+    images: int
+    """Images of the hidden classes."""
+    accuracy: float
+    """Of the head that is used, the one of lowest loss."""
+    mean_accuracy: float
+    """Over all heads."""
+    largest_class: float | None = None
+    """Share of the largest hidden class: the accuracy of putting all images into one class."""

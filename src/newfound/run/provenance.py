@@ -1,0 +1,55 @@
+"""What one must know to judge or repeat a number: commit, versions, hardware, memory."""
+
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from newfound.engine.device import hardware
+from newfound.run.models import Provenance
+
+
+@cache
+def commit() -> str:
+    """The commit of this source tree, with `+changes` if it has any; `unknown` outside a checkout.
+
+    NEWFOUND_COMMIT names it where the tree travels without its history.
+    """
+    if named := os.environ.get("NEWFOUND_COMMIT"):
+        return named
+    here = Path(__file__).parent
+    try:
+        if not _git(here, "ls-files", Path(__file__).name):
+            return "unknown"
+        head = _git(here, "rev-parse", "HEAD")[:12]
+        return head + ("+changes" if _git(here, "status", "-uno", "-z") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def provenance(device: torch.device) -> Provenance:
+    """Where the numbers of a record come from."""
+    names = ("torch", "numpy", "scikit-learn", "scipy", "pillow")
+    versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
+    return Provenance(commit=commit(), versions=versions, hardware=hardware(device))
+
+
+def peak_memory(device: torch.device) -> float:
+    """GiB: of the GPU if there is one, else of this process since its start; 0 where that is unknown."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return 0.0
+    unit = 1 if platform.system() == "Darwin" else 2**10  # macOS counts bytes, Linux KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30

@@ -1,0 +1,120 @@
+"""Recipes put to work: learners built from settings, their loaders, and the settings of a stored run."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from newfound.core.learner import Learner, Method
+from newfound.core.records import Batch, Losses, Outputs, Task
+from newfound.core.registry import method_entry, recipe_for, stage_class
+from newfound.core.seed import derive
+from newfound.core.settings import ConstraintConfig, Overrides, Recipe
+from newfound.core.source import Source
+from newfound.data.dataset import Look, Split
+from newfound.data.loader import Loader
+from newfound.engine.step import Extra
+from newfound.estimate.trial import PREFIX
+from newfound.losses.divergence import inter_class, intra_class
+from newfound.nn.encoders import build_encoder, encoder_for
+from newfound.run.models import Request
+
+DEFAULT_METHOD = "iic"
+NETWORK_STAGES = ("rotnet", "pretrain", "known")
+"""Pretraining stages that train a classifier of the known classes and need no number of novel ones."""
+
+
+def build_stage(stage: str, recipe: Recipe, task: Task, look: Look, device: torch.device) -> Learner:
+    """The learner of a stage, initialised from the run's seed alone."""
+    torch.manual_seed(derive(recipe.run.seed, stage, "initialise"))
+    kind = method_entry(recipe.method).method if stage == "discover" else stage_class(stage)
+    config = recipe.config if stage == "discover" else kind.Config()
+    learner, train = kind(build_encoder(encoder_name(recipe, look)), task, config), recipe.train[stage]
+    if train.trains == "last-block":
+        learner.encoder.freeze_trunk()
+    learner.encodes_crop_by_crop = train.norm_over == "crop"
+    layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
+    for parameter in learner.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=layout)
+    return learner.to(device)
+
+
+def build_method(recipe: Recipe, task: Task, look: Look, device: torch.device) -> Method:
+    """The learner of the last stage."""
+    method = build_stage("discover", recipe, task, look, device)
+    assert isinstance(method, Method)
+    return method
+
+
+def encoder_name(recipe: Recipe, look: Look) -> str:
+    """The encoder that `encoder=auto` stands for."""
+    return encoder_for(look.kind, look.size) if recipe.run.encoder == "auto" else recipe.run.encoder
+
+
+def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, device: torch.device) -> Loader:
+    """The batches that a stage of the recipe trains on."""
+    train, seed = recipe.train[stage], recipe.run.seed
+    return Loader(split, learner.views, train, uses=learner.uses, seed=seed, stage=stage, device=device)
+
+
+def extra_loss(constraints: ConstraintConfig, task: Task) -> Extra | None:
+    """IIC's constraints as extra terms on a method's joint `logits` (V, K, B, C); None without weights."""
+    c = constraints
+    if not (c.alpha or c.beta):
+        return None
+
+    def extra(out: Outputs, batch: Batch) -> Losses:
+        logits, N, losses = out["logits"], batch.num_labelled, {}
+        if c.alpha:
+            losses["constraints.inter"] = -c.alpha * inter_class(logits, N, c.tau, c.form)
+        if c.beta:
+            losses["constraints.intra"] = c.beta * intra_class(logits, N, task.num_known, c.tau)
+        return losses
+
+    return extra
+
+
+def split_settings(settings: Overrides) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of the estimate, without their prefix, and all others."""
+    search = {key.removeprefix(PREFIX): value for key, value in settings.items() if key.startswith(PREFIX)}
+    return search, {key: value for key, value in settings.items() if not key.startswith(PREFIX)}
+
+
+def stored_recipe(request: Request) -> Recipe:
+    """The settings of a stored run, every one of them."""
+    return recipe_for(request.method, "", request.settings)
+
+
+def changed_settings(recipe: Recipe, benchmark: str) -> dict[str, Any]:
+    """The settings that differ from the method's own for such images."""
+    base = recipe_for(recipe.method, benchmark, {"track": recipe.run.track}).flat()
+    changed = {key: value for key, value in recipe.flat().items() if value != base[key]}
+    return changed | ({"track": recipe.run.track} if recipe.run.track != "published" else {})
+
+
+def probe_recipe(recipe: Recipe, benchmark: str) -> Recipe:
+    """k-means on the pretraining of `recipe`, or on IIC's where it has none: the network of an estimate."""
+    usual, plain = (recipe_for(name, benchmark) for name in (DEFAULT_METHOD, "kmeans"))
+    stages = {stage: train for stage, train in recipe.train.items() if stage in NETWORK_STAGES}
+    train = (stages or {"pretrain": usual.train["pretrain"]}) | {"discover": plain.train["discover"]}
+    # Weights given by hand may have seen the classes that the estimate hides.
+    return replace(plain, train=train, run=replace(recipe.run, pretrained=""))
+
+
+def recipe_name(recipe: Recipe, source: Source, look: Look) -> str:
+    """Whose values: `published`, `newfound` (ours), `default`, `matched`, a variation or `custom`."""
+    if (source.subset, source.estimated, source.held_out) != (None, None, None):
+        return "custom"
+    entry = method_entry(recipe.method)
+    named = {entry.values_for(source.name)[0]: {}, **entry.variations_for(source.name)}
+    for name, overrides in named.items():
+        if _deciding(recipe_for(recipe.method, source.name, overrides), look) == _deciding(recipe, look):
+            return name
+    return "custom"
+
+
+def _deciding(recipe: Recipe, look: Look) -> tuple[Any, ...]:
+    """The settings that decide what a number means, not how it was computed."""
+    run = recipe.run.track, recipe.run.weights, recipe.run.pretrained, encoder_name(recipe, look)
+    return recipe.config, recipe.train, recipe.constraints, run

@@ -1,0 +1,201 @@
+"""Finished runs put to use: their method, its scores, their images, and predictions on new ones."""
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from newfound.core.errors import CheckpointError, DataError, Hint, UsageError
+from newfound.core.files import check_apart, write_record
+from newfound.core.learner import Method
+from newfound.core.source import Source
+from newfound.data import load
+from newfound.data.dataset import Dataset
+from newfound.data.decode import decode_all
+from newfound.data.folders import load_pile
+from newfound.data.images import ImageSet
+from newfound.engine.checkpoint import load_strictly
+from newfound.engine.device import resolve_device, resolve_precision
+from newfound.engine.evaluate import Viewer, scores_of
+from newfound.run.assignments import Assignments
+from newfound.run.folder import Folder
+from newfound.run.recipe import build_method, stored_recipe
+from newfound.run.training import State, best_head, check_same_images
+
+log = logging.getLogger(__name__)
+PICTURE_SIDE = 144
+"""Pixels of the pictures on a page, at most."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The method of a finished run."""
+
+    method: Method
+    viewer: Viewer
+    state: State
+    head: int
+    """The one that the run reports."""
+
+    @classmethod
+    def load(cls, folder: Folder) -> "Trained":
+        """From the folder alone, without the images that the run was trained on."""
+        recipe, (state, checkpoint) = stored_recipe(folder.request()), State.load(folder.checkpoint)
+        if state.stage != "discover" or state.epoch < recipe.train["discover"].epochs:
+            where = f"{state.stage}, epoch {state.epoch}"
+            raise CheckpointError(f"The run in {folder.path} is not finished ({where}).", Hint.RESUME)
+        device = resolve_device("auto")
+        try:  # the run's precision, so that what is printed is what was stored, if this device has it
+            precision = resolve_precision(recipe.run.precision, device)
+        except UsageError:
+            precision = resolve_precision("auto", device)
+        method = build_method(recipe, state.task, state.look, device)
+        load_strictly(method, checkpoint.weights, folder.checkpoint)
+        viewer = Viewer(method, state.look, device, precision)
+        return cls(method, viewer, state, best_head(state.lines))
+
+    def scores(self, images: ImageSet) -> Tensor:
+        """(n, C) scores of that head, known classes first."""
+        return self.viewer.over(images.to(self.viewer.device), lambda x: self.method.scores(x)[self.head])
+
+    def features(self, images: ImageSet) -> Tensor:
+        """(n, D) features of the encoder."""
+        return self.viewer.over(images.to(self.viewer.device), self.method.encoder)
+
+
+def images_of(folder: Folder, data_dir: str | None = None) -> Dataset:
+    """The images that a run was trained on; any others are refused."""
+    folder.check_images_exist()
+    source = folder.request().source
+    data = load(source.model_copy(update={"data_dir": data_dir}) if data_dir else source)
+    check_same_images(State.load(folder.checkpoint)[0], folder, data)
+    return data
+
+
+class Pictures:
+    """The unlabelled images of a run as a page shows them, by row."""
+
+    def __init__(self, size: int, images: ImageSet | None = None, files: Sequence[str] = ()) -> None:
+        self.size = size
+        """Side in pixels of the images that the network was trained on."""
+        self._images, self._files = images, files
+
+    @classmethod
+    def of(cls, images: ImageSet) -> "Pictures":
+        """Of images that are already loaded."""
+        return cls(max(images.size), images)
+
+    @classmethod
+    def load(cls, folder: Folder, data_dir: str | None = None) -> "Pictures":
+        """Of a finished run: from its files, which are read when they are shown, or its benchmark."""
+        source, classes = folder.request().source, folder.read_results().classes
+        if not source.unlabelled or source.held_out is not None or classes is None:
+            return cls.of(images_of(folder, data_dir).split.unlabelled)
+        folder.check_images_exist()
+        size = State.load(folder.checkpoint)[0].look.stored
+        return cls(size, files=Assignments.read(folder.assignments, classes.novel).images)
+
+    def __call__(self, rows: NDArray[np.integer]) -> list[NDArray[np.uint8]]:
+        """Rows (m,) → images (3, H, W)."""
+        if self._images is not None:
+            index = torch.tensor(rows.tolist(), dtype=torch.int64, device=self._images.device)
+            taken: NDArray[np.uint8] = self._images.take(index).cpu().numpy()
+            return list(taken)
+        side, files = min(self.size, PICTURE_SIDE), [self._files[row] for row in rows.tolist()]
+        pixels, _, failures = decode_all(files, (side, side), strict=False)
+        if failures:
+            raise DataError(f"An image of the run cannot be read: {failures[0]}.", Hint.RELOCATE)
+        return list(pixels.numpy())
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a run says of new images."""
+
+    images: Sequence[str]
+    """Absolute paths."""
+    shares: NDArray[np.floating]
+    """(n, C) probabilities among all classes, known ones first."""
+    features: NDArray[np.floating] | None
+    """(n, D) if requested."""
+    left_out: Sequence[str]
+    """Files that could not be read, each with the reason."""
+
+
+def predict(folder: Folder, images: Path, strict: bool = False, with_features: bool = False) -> Prediction:
+    """The probabilities of all classes for new images."""
+    run = Trained.load(folder)
+    if not run.method.joint:
+        log.warning(
+            "%s scores known and novel classes separately; which of the two an image is, is a guess",
+            folder.request().method,
+        )
+    pile, skipped = load_pile(images, run.state.look.stored, strict)
+    shares = run.scores(pile).softmax(-1).cpu().numpy()
+    features = run.features(pile).cpu().numpy() if with_features else None
+    return Prediction([os.path.abspath(name) for name in pile.names], shares, features, skipped)
+
+
+@dataclass(frozen=True)
+class RunScores:
+    """What a run says of the images that figures show."""
+
+    title: str
+    scores: NDArray[np.floating]
+    """(n, C) joint logits, known classes first."""
+    novel: NDArray[np.floating]
+    """(n, C_u) scores of the novel classes."""
+    labels: NDArray[np.integer]
+    """(n,) classes as joint ids: true ones, or those the run found."""
+    class_names: Sequence[str]
+    num_known: int
+    found: bool = False
+    """Whether these are training images with the classes that the run found, for want of true ones."""
+
+
+def run_scores(folder: Folder, data_dir: str | None = None) -> RunScores:
+    """The scores of the test images, or of the training images without ground truth."""
+    run, data = Trained.load(folder), images_of(folder, data_dir)
+    truth, split, num_known = data.truth, data.split, run.method.task.num_known
+    images = (truth.test if truth else split.unlabelled).to(run.viewer.device)
+    joint, novel = (each[run.head].cpu() for each in scores_of(run.method, run.viewer, images))
+    if truth:
+        labels = truth.test_labels
+    else:
+        labels = torch.cat([split.labels, novel.argmax(-1) + num_known])
+        joint = torch.cat([run.scores(split.labelled).cpu(), joint])
+        novel = joint[:, num_known:]
+    scores = joint.numpy(), novel.numpy(), labels.numpy()
+    return RunScores(folder.request().method, *scores, data.class_names, num_known, truth is None)
+
+
+def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> None:
+    """Tell a run where its own images are now; they must be the same images in the same order.
+
+    The config is written last, so that an interrupted call can be repeated.
+    """
+    before = folder.request()
+    if not before.source.labelled or before.source.held_out is not None:
+        raise UsageError(f"{folder.path} is not a run on your own image files.")
+    places = {key: value for key, value in (("labelled", labelled), ("unlabelled", unlabelled)) if value}
+    now = Source.model_validate(before.source.model_dump() | places)
+    check_apart(folder.path, now.labelled, now.unlabelled)
+    data = load(now)
+    check_same_images(State.load(folder.checkpoint)[0], folder, data)
+    if folder.results.exists() and (classes := folder.read_results().classes):
+        found = Assignments.read(folder.assignments, classes.novel)
+        pile = data.split.unlabelled.names
+        same = list(found.images) == list(pile)  # as they are when an earlier call was interrupted
+        if not same and before.source.relative(found.images) != now.relative(pile):
+            raise UsageError(f"The images in {now.unlabelled} have other names or another order than before.")
+        replace(found, images=pile).write(folder.assignments, classes.novel)
+    if estimate := folder.read_estimate():
+        source = estimate.source.model_copy(update={"labelled": now.labelled, "unlabelled": now.unlabelled})
+        write_record(folder.estimate, estimate.model_copy(update={"source": source}))
+    write_record(folder.config, before.model_copy(update={"source": now}))

@@ -1,0 +1,342 @@
+"""One stage trained to its end: epochs, evaluation, checkpoints, and the account of what it took."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+from torch import Tensor
+
+from newfound.core.errors import CheckpointError, RunError, ran_out_of_memory
+from newfound.core.files import field_problem, write_text, writing
+from newfound.core.learner import Learner, Method
+from newfound.core.records import Task
+from newfound.core.settings import Recipe
+from newfound.data.dataset import Dataset, Look
+from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
+from newfound.engine.device import (
+    fallback_reason,
+    hardware,
+    precision_name,
+    resolve_device,
+    resolve_mode,
+    resolve_precision,
+)
+from newfound.engine.evaluate import Evaluator, TrainingBank, Viewer
+from newfound.engine.trainer import EpochRecord, Trainer, lowest
+from newfound.run.cache import Stage, digest_of, key_of, last_cached
+from newfound.run.events import Epoch, Stopped, Watch
+from newfound.run.folder import Folder
+from newfound.run.models import EpochLine, Reused, Session, Timing
+from newfound.run.provenance import commit, peak_memory
+from newfound.run.recipe import build_stage, encoder_name, extra_loss, stage_loader
+from newfound.run.weights import load_encoder
+
+log = logging.getLogger(__name__)
+
+
+class Account(BaseModel, extra="forbid"):
+    """What the stages of a run took; part of the checkpoint, so that a resumed run goes on counting."""
+
+    trained: dict[str, Reused] = Field(default_factory=dict)
+    """Stage → what it took and how it was trained, by this run or by the one whose weights it reuses."""
+    sessions: list[Session] = Field(default_factory=list)
+    """What trained which stage of this run from which epoch on, the earliest first."""
+    peak_memory_gib: float = 0.0
+
+    @property
+    def modes(self) -> dict[str, str]:
+        """Stage of this run → how its steps ran, at last."""
+        return {session.stage: session.mode for session in self.sessions}
+
+    @property
+    def timing(self) -> dict[str, Timing]:
+        """Of the stages that this run trained."""
+        return {
+            stage: Timing(seconds=how.seconds, compile_seconds=how.compile_seconds, images=how.images)
+            for stage, how in self.trained.items()
+            if stage in self.modes
+        }
+
+    @property
+    def reused(self) -> dict[str, Reused]:
+        """The stages that another run trained."""
+        return {stage: how for stage, how in self.trained.items() if stage not in self.modes}
+
+    def add(self, trainer: Trainer, record: EpochRecord) -> None:
+        """Count an epoch."""
+        stage, device = record.stage, trainer.loader.device
+        session = Session(
+            stage=stage,
+            epoch=record.epoch,
+            commit=commit(),
+            hardware=hardware(device),
+            precision=precision_name(trainer.step.precision),
+            mode=trainer.step.mode,
+        )
+        if not self.sessions or self.sessions[-1].model_copy(update={"epoch": record.epoch}) != session:
+            self.sessions.append(session)
+        own = [each for each in self.sessions if each.stage == stage]
+        before = self.trained.get(stage, Timing(seconds=0.0, images=0))
+        self.trained[stage] = Reused(
+            seconds=before.seconds + record.seconds,
+            compile_seconds=before.compile_seconds + record.compile_seconds,
+            images=(before.images or 0) + trainer.loader.steps * trainer.loader.batch_size,
+            mode=" and ".join(dict.fromkeys(each.mode for each in own)),
+            commit=" and ".join(dict.fromkeys(each.commit for each in own)),
+            hardware=" and ".join(dict.fromkeys(each.hardware for each in own)),
+        )
+        self.peak_memory_gib = max(self.peak_memory_gib, round(peak_memory(device), 3))
+
+    def take_over(self, trained: dict[str, Reused]) -> None:
+        """Reuse stages that another run has finished, even if this one had begun to train them."""
+        others = {stage for stage, how in trained.items() if self.trained.get(stage) != how}
+        self.sessions = [session for session in self.sessions if session.stage not in others]
+        self.trained |= trained
+
+
+class State(BaseModel, extra="forbid"):
+    """What a checkpoint says besides tensors."""
+
+    stage: str
+    epoch: int = Field(ge=0)
+    start: str
+    """Digest of the weights that the first stage started from."""
+    images: str
+    """Fingerprint of the data set."""
+    num_images: tuple[int, int]
+    """Labelled and unlabelled."""
+    lines: list[EpochLine]
+    account: Account
+    scaler: dict[str, Any]
+    task: Task
+    look: Look
+    class_names: tuple[str, ...]
+
+    @classmethod
+    def load(cls, path: Path) -> tuple["State", Checkpoint]:
+        """That of a checkpoint, and the whole checkpoint; any other file of ours is refused."""
+        checkpoint = Checkpoint.load(path)
+        try:
+            return cls.model_validate(checkpoint.state), checkpoint
+        except ValidationError as error:
+            raise CheckpointError(f"{path} is not the checkpoint of a run: {field_problem(error)}.") from None
+
+
+def best_head(lines: list[EpochLine]) -> int:
+    """The head of lowest loss in the last epoch of discovery, chosen without labels."""
+    discovery = [line for line in lines if line.stage == "discover"]
+    return lowest(discovery[-1].head_losses if discovery else [])
+
+
+class Training:
+    """Trains the stages of one run in its folder, saves them, and resumes where the checkpoint ends."""
+
+    def __init__(
+        self, folder: Folder, data: Dataset, recipe: Recipe, watch: Watch, should_stop: Callable[[], bool]
+    ) -> None:
+        self.folder, self.recipe, self.watch, self.should_stop = folder, recipe, watch, should_stop
+        self.device = resolve_device(recipe.run.device)
+        self.precision = resolve_precision(recipe.run.precision, self.device)
+        self._fallback = fallback_reason(recipe.run, self.device, self.precision)
+        self.fingerprint = data.fingerprint()  # before it moves to the device, which takes the digest along
+        self.data = data.to(self.device)
+        self.account, self.start, self.lines = Account(), "", list[EpochLine]()
+        self.resumed = State.load(folder.checkpoint) if folder.checkpoint.exists() else None
+        """The checkpoint that the run goes on from."""
+        if self.resumed:
+            state, _ = self.resumed
+            check_same_images(state, folder, data)
+            self.account, self.lines = state.account, list(state.lines)
+        self.log = MetricsLog(folder, self.lines)
+
+    def viewer(self, learner: Learner) -> Viewer:
+        return Viewer(learner, self.data.split.look, self.device, self.precision)
+
+    def evaluator(self, method: Method) -> Evaluator | None:
+        """None without ground truth."""
+        if self.data.truth is None:
+            return None
+        return Evaluator(method, self.viewer(method), self.data.split.unlabelled, self.data.truth)
+
+    def begun(self, stage: str) -> tuple[State, Checkpoint] | None:
+        """The checkpoint that the run goes on from if it belongs to this stage."""
+        return self.resumed if self.resumed and self.resumed[0].stage == stage else None
+
+    def train(self, stage: str, learner: Learner) -> None:
+        """Train a stage to its end, from the checkpoint if that belongs to it."""
+        begun, saved_at = self.begun(stage), time.monotonic()
+        first = begun[0].epoch if begun else 0
+        trainer = self._trainer(stage, learner, first)
+        evaluator = self.evaluator(learner) if isinstance(learner, Method) else None
+        if begun:
+            state, saved = begun
+            load_strictly(learner, saved.weights, self.folder.checkpoint)
+            restore_moments(learner, trainer.optimiser, saved.moments)
+            if state.scaler:
+                trainer.step.scaler.load_state_dict(state.scaler)
+        with _within_memory(stage):
+            for record in trainer.run(first):
+                self.account.add(trainer, record)
+                done = record.epoch + 1 == record.epochs
+                scores = self._scores(evaluator, record) if evaluator else {}
+                self.log.add(record, scores)
+                self.watch(Epoch(record, scores))
+                stop = self.should_stop() and not done
+                if done or stop or time.monotonic() - saved_at >= self.recipe.run.checkpoint_seconds:
+                    self._save(stage, trainer, record.epoch + 1)
+                    saved_at = time.monotonic()
+                if stop:
+                    self.log.close()
+                    raise Stopped
+        if trainer.train.epochs == 0:
+            if any(parameter.requires_grad for parameter in learner.parameters()):
+                log.info("%s: epochs=0, nothing is trained", stage)
+            self._save(stage, trainer, 0)
+
+    def pretrain(self, until: str | None = None) -> Mapping[str, Tensor]:
+        """The weights of the stages before discovery, or up to `until`: from the cache, else trained."""
+        recipe, split, given = self.recipe, self.data.split, self.recipe.run.weights
+        start = load_encoder(Path(given), encoder_name(recipe, split.look)) if given else {}
+        self.start = digest_of(start)
+        if self.resumed and self.resumed[0].start != self.start:
+            raise CheckpointError(f"{given} has changed since the run in {self.folder.path} began.")
+        stages, key = list[Stage](), self.start
+        for stage in recipe.pretraining[: recipe.pretraining.index(until) + 1 if until else None]:
+            learner = build_stage(stage, recipe, split.task, split.look, self.device)
+            key = key_of(stage, learner, key, recipe, split, self.device, self.precision)
+            stages.append((stage, learner, self.folder.cache / f"{key}.safetensors"))
+        cached, missing = last_cached(stages)
+        if self.resumed and self.resumed[0].stage in [stage for stage, *_ in missing][1:]:
+            raise CheckpointError(
+                f"The weights of {missing[0][0]} are gone from {self.folder.cache}, and the run was saved in "
+                f"{self.resumed[0].stage}. Start a new run."
+            )
+        if start and not cached:
+            log.info("%s: encoder loaded from %s", next(iter(recipe.train)), given)
+        weights = cached.weights if cached else start
+        if cached:
+            trained = cached.state.get("trained", {})
+            self.account.take_over({name: Reused.model_validate(how) for name, how in trained.items()})
+        for stage, learner, path in missing:
+            if weights:
+                learner.adopt(weights)
+            self.train(stage, learner)
+            weights = {name: value.cpu() for name, value in learner.state_dict().items()}
+            trained = {name: how.model_dump() for name, how in self.account.trained.items()}
+            Checkpoint(weights, {}, {"stage": stage, "trained": trained}).save(path)
+        return weights
+
+    def _trainer(self, stage: str, learner: Learner, first: int) -> Trainer:
+        """Ready to train what is left of a stage from its epoch `first` on."""
+        train, constraints = self.recipe.train[stage], self.recipe.constraints
+        loader = stage_loader(stage, learner, self.recipe, self.data.split, self.device)
+        bank = TrainingBank(self.viewer(learner), self.data.split)
+        steps = loader.steps * (train.epochs - first)
+        mode = resolve_mode(self.recipe.run.mode, self.device, self.precision, steps=steps)
+        if self._fallback and steps:
+            log.info(self._fallback)
+            self._fallback = ""
+        if stage == "discover" and constraints.form != "full" and not constraints.alpha:
+            log.warning("constraints.form has no effect without constraints.alpha")
+        if steps and loader.batch_size < train.batch_size:
+            log.info("%s: batches have %d images, since there are no more", stage, loader.batch_size)
+        if steps and train.epochs <= train.warmup:
+            log.warning(
+                "%s.warmup (%d) is not shorter than %s.epochs (%d); the peak learning rate is never reached",
+                *(stage, train.warmup, stage, train.epochs),
+            )
+        if steps and mode != "eager":
+            log.info("%s: compiling the training step; this takes one to two minutes the first time", stage)
+        extra = extra_loss(constraints, self.data.split.task) if stage == "discover" else None
+        return Trainer(learner, loader, train, bank, precision=self.precision, mode=mode, extra=extra)
+
+    def _save(self, stage: str, trainer: Trainer, epoch: int) -> None:
+        split = self.data.split
+        state = State(
+            stage=stage,
+            epoch=epoch,
+            start=self.start,
+            images=self.fingerprint,
+            num_images=(len(split.labelled), len(split.unlabelled)),
+            lines=self.lines,
+            account=self.account,
+            scaler=trainer.step.scaler.state_dict(),
+            task=split.task,
+            look=split.look,
+            class_names=self.data.class_names,
+        )
+        weights, moments = trainer.learner.state_dict(), moments_of(trainer.learner, trainer.optimiser)
+        Checkpoint(weights, moments, state.model_dump(mode="json")).save(self.folder.checkpoint)
+
+    def _scores(self, evaluator: Evaluator, record: EpochRecord) -> dict[str, float]:
+        """The two headline numbers, in the epochs in which they are due."""
+        every = self.recipe.run.evaluate_every or max(record.epochs // 50, 1)
+        if (record.epoch + 1) % every and record.epoch + 1 != record.epochs:
+            return {}
+        report = evaluator(record.best_head)
+        scores = {"task_aware.train.acc": report.task_aware.train.acc.mean}
+        if report.task_agnostic:
+            scores["task_agnostic.legacy.all"] = report.task_agnostic.legacy.all.mean
+        return {name: value for name, value in scores.items() if value is not None}
+
+
+@contextmanager
+def _within_memory(stage: str) -> Iterator[None]:
+    """One clear error when memory runs out in a stage."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not ran_out_of_memory(error):
+            raise
+        prefix = "" if stage == "discover" else f"{stage}."
+        raise RunError(
+            f"Out of memory in {stage}. Resume where more memory is free, or start a new run with a smaller "
+            f"{prefix}batch_size or smaller images."
+        ) from error
+
+
+class MetricsLog:
+    """metrics.jsonl, one line for each epoch, and TensorBoard if it is installed."""
+
+    def __init__(self, folder: Folder, lines: list[EpochLine]) -> None:
+        """Continue after `lines`, those of the checkpoint; later epochs are trained again."""
+        self.path, self.lines = folder.metrics, lines
+        write_text(self.path, "".join(f"{line.model_dump_json()}\n" for line in lines))
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            self._board = None
+        else:
+            # Steps are the run's epochs, counted over its stages.
+            board = str(folder.path.absolute() / "tensorboard")
+            self._board = SummaryWriter(board, purge_step=len(lines) + 1)
+
+    def add(self, record: EpochRecord, scores: dict[str, float]) -> None:
+        values = {key: value for key, value in asdict(record).items() if key != "epochs"}
+        line = EpochLine(**values, scores=scores)
+        self.lines.append(line)
+        with writing(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line.model_dump()) + "\n")
+        if self._board is not None:
+            for name, value in (record.losses | scores | {"lr": record.lr}).items():
+                self._board.add_scalar(f"{record.stage}/{name}", value, len(self.lines))
+
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+
+
+def check_same_images(state: State, folder: Folder, data: Dataset) -> None:
+    """Refuse other images, or other class names, than those that the run began with."""
+    changed = state.images != data.fingerprint()
+    if changed or state.class_names != data.class_names:
+        then, now = state.num_images, (len(data.split.labelled), len(data.split.unlabelled))
+        counts = f" ({then[0]:,} + {then[1]:,} images then, {now[0]:,} + {now[1]:,} now)" * (then != now)
+        what = "images" if changed else "class names"
+        raise RunError(f"The {what} of {folder.path} have changed since it began{counts}. Start a new run.")

@@ -1,0 +1,58 @@
+"""How far to trust a run: hide some known classes and find them the way the novel ones were found."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from newfound.core.errors import Hint, UsageError
+from newfound.core.files import write_record
+from newfound.data.holdout import hold_out
+from newfound.run.events import Watch
+from newfound.run.folder import Folder
+from newfound.run.models import Trust
+from newfound.run.recipe import stored_recipe
+from newfound.run.run import Run, ignore, never
+from newfound.run.trained import images_of
+
+log = logging.getLogger(__name__)
+
+
+def find_hidden(
+    folder: Folder,
+    number: int | None = None,
+    data_dir: str | None = None,
+    watch: Watch = ignore,
+    should_stop: Callable[[], bool] = never,
+) -> Trust:
+    """Hide `number` known classes (by default two fifths), repeat the run on the rest, and score it.
+
+    The trial is the run in the folder `trust`, which resumes by itself; its outcome is trust.json.
+    """
+    request, results, trial = folder.request(), folder.read_results(), folder.inner("trust")
+    if request.source.held_out is not None:
+        raise UsageError(f"{folder.path} is itself a trial with hidden classes.")
+    data = hold_out(images_of(folder, data_dir), number)
+    if trial.config.exists() and number is not None:
+        begun = trial.request().source.held_out
+        if begun != number:
+            raise UsageError(f"The trial in {trial.path} hides {begun} classes, not {number}.", Hint.HOLD_OUT)
+    recipe = stored_recipe(request)
+    if recipe.run.pretrained:
+        log.info("training the network from scratch: the given weights may have seen the hidden classes")
+        recipe = replace(recipe, run=replace(recipe.run, pretrained=""))
+    log.info(data.note)
+    run = Run(trial, data, recipe, resume=True, watch=watch, should_stop=should_stop)
+    found = trial.read_results() if trial.results.exists() else run.discover()
+    assert found.task_aware is not None
+    assert found.classes is not None
+    assert results.classes is not None
+    train, sizes = found.task_aware.train, found.task_aware.train.class_sizes
+    trust = Trust(
+        hidden=[name for name in results.classes.known if name not in found.classes.known],
+        images=sum(found.cluster_sizes),
+        accuracy=train.acc.best_head or 0.0,
+        mean_accuracy=train.acc.mean or 0.0,
+        largest_class=max(sizes) / sum(sizes) if sizes else None,
+    )
+    write_record(folder.trust, trust)
+    return trust

@@ -1,0 +1,77 @@
+"""Weights from files: our checkpoints, those of the official UNO and IIC codes, torchvision's networks."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from newfound.core.errors import CheckpointError, reason_of, shortened
+from newfound.engine.checkpoint import Checkpoint
+from newfound.nn.encoders import encoders_with
+
+KNOWN_HEAD = "head_lab.prototypes.weight"
+
+
+def load_pretrained(path: Path) -> tuple[dict[str, Tensor], list[str]]:
+    """A pretrained checkpoint, ours or of the official UNO and IIC codes → weights, and the keys left out."""
+    if path.suffix == ".safetensors":
+        return Checkpoint.load(path).weights, []
+    found = _state_dict(path)
+    weights, unused = {}, []
+    for key, value in found.items():
+        name = "h.prototypes" if key == KNOWN_HEAD else key
+        if isinstance(value, Tensor) and name.startswith(("encoder.", "h.")):
+            weights[name] = value
+        else:
+            unused.append(key)
+    if "h.prototypes" not in weights or len(weights) == 1:
+        raise CheckpointError(
+            f"{path} does not hold encoder.* and {KNOWN_HEAD}, as pretrained checkpoints of UNO and IIC do; "
+            f"it has {shortened(list(found), 5)}. For a torchvision network use weights=FILE."
+        )
+    return weights, unused
+
+
+def load_encoder(path: Path, encoder: str) -> dict[str, Tensor]:
+    """A ResNet with torchvision's parameter names, which timm uses too, as weights of our encoder.
+
+    `fc` is left out. Old files lack the number of batches that BatchNorm has seen, which is then zero.
+    """
+    found = _state_dict(path)
+    if "conv1.weight" not in found:
+        raise CheckpointError(
+            f"{path} does not hold a ResNet with torchvision's names, from conv1.weight on; it has "
+            f"{shortened(list(found), 5)}. For a checkpoint of newfound, UNO or IIC use pretrained=FILE."
+        )
+    own = {
+        key: value.float() if value.is_floating_point() else value
+        for key, value in found.items()
+        if isinstance(value, Tensor) and not key.startswith("fc.")
+    }
+    norms = [key.removesuffix("running_var") for key in own if key.endswith("running_var")]
+    weights = {f"{norm}num_batches_tracked": torch.tensor(0) for norm in norms} | own
+    fitting = encoders_with(weights)
+    if encoder not in fitting:
+        use = f"Use encoder={fitting[0]}." if fitting else "It fits none of our encoders."
+        raise CheckpointError(f"The weights in {path} do not fit the encoder {encoder}. {use}")
+    return {f"encoder.{key}": value for key, value in weights.items()}
+
+
+def _state_dict(path: Path) -> dict[str, Any]:
+    """The tensors of a safetensors or torch file, without wrappers' prefixes; nothing can execute code."""
+    try:
+        is_plain = path.suffix == ".safetensors"
+        content: Any = load_file(path) if is_plain else torch.load(path, "cpu", weights_only=True)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"Cannot read {path}: {reason_of(error)}.") from None
+    except Exception as error:  # a damaged pickle raises almost anything
+        raise CheckpointError(
+            f"{path} is not a plain torch state dict, which loads without executing code "
+            f"({type(error).__name__})."
+        ) from None
+    found = content.get("state_dict", content) if isinstance(content, dict) else {}
+    found = found if isinstance(found, dict) else {}
+    return {str(key).removeprefix("module.").removeprefix("model."): value for key, value in found.items()}
