@@ -1,1 +1,1 @@
-"""What a person looks at: figures and tables, drawn from arrays and plain dicts."""
+"""Figures, maps, thumbnails and their colours."""

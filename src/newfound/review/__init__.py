@@ -1,1 +1,1 @@
-"""What a person makes of the classes that a run found: named, merged, split, exported."""
+"""The classes of a finished run under review: renamed, merged, split, exported, and shown on a page."""

@@ -1,83 +1,85 @@
-"""The log of a review: a line that tells what it is of, then one for each edit; lines are only ever added.
+"""edits.jsonl, the log of a review: a header, then one line for each edit; lines are only ever added.
 
-A class is known by its id: the known classes come first, then those that the run found, then those split off.
+Classes are identified by id: the known classes first, then the discovered ones, then those split off.
 No id is used twice, whatever is merged or undone.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from newfound.core.errors import RunError
-from newfound.engine.files import write_text
+from newfound.core.files import field_problem, read_text, write_text
+from newfound.metrics.report import Record
+from newfound.run.models import Versioned
 
 
-@dataclass(frozen=True)
-class Rename:
+class Header(Versioned):
+    """The first line."""
+
+    of: str
+    """Digest of the assignments that were edited."""
+
+
+class Rename(Record):
     """Classes get other names."""
 
+    edit: Literal["rename"] = "rename"
     ids: list[int]
     names: list[str]
 
 
-@dataclass(frozen=True)
-class Merge:
+class Merge(Record):
     """Classes become part of another one."""
 
+    edit: Literal["merge"] = "merge"
     into: int
     ids: list[int]
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some images of a class."""
+class Part(Record):
+    """Some images of a class that is split."""
 
     id: int
     name: str
     rows: list[int]
-    """Images of the pile."""
+    """Unlabelled images of the run."""
     centre: list[float]
-    """The mean of their features, each at unit length, by which new images are told apart."""
+    """Mean of their unit-length features; new images go to the part with the nearest centre."""
 
 
-@dataclass(frozen=True)
-class Split:
-    """A class falls into parts, of which the first keeps its id."""
+class Split(Record):
+    """A class is divided into parts, of which the first keeps its id."""
 
+    edit: Literal["split"] = "split"
     id: int
     parts: list[Part]
 
 
-@dataclass(frozen=True)
-class Move:
-    """Images of the pile come into another class."""
+class Move(Record):
+    """Single images change their class."""
 
+    edit: Literal["move"] = "move"
     into: int
     rows: list[int]
 
 
-@dataclass(frozen=True)
-class Undo:
-    """The last edit that still stands is taken back."""
+class Undo(Record):
+    """The last edit in effect is undone."""
+
+    edit: Literal["undo"] = "undo"
 
 
 Edit = Rename | Merge | Split | Move | Undo
-KINDS: dict[str, type[Edit]] = {
-    "rename": Rename,
-    "merge": Merge,
-    "split": Split,
-    "move": Move,
-    "undo": Undo,
-}
+LINE: TypeAdapter[Edit] = TypeAdapter(Annotated[Edit, Field(discriminator="edit")])
 
 
-def standing(edits: Sequence[Edit]) -> list[Edit]:
-    """What is left of a log once everything undone is taken out."""
+def in_effect(log: Sequence[Edit]) -> list[Edit]:
+    """The edits of a log that were not undone."""
     left: list[Edit] = []
-    for edit in edits:
+    for edit in log:
         if not isinstance(edit, Undo):
             left.append(edit)
         elif left:
@@ -85,41 +87,20 @@ def standing(edits: Sequence[Edit]) -> list[Edit]:
     return left
 
 
-def read_edits(path: Path, of: str) -> list[Edit]:
-    """All edits of a log, which must be of the assignments with the digest `of`; none without a log."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    edits = [_read(path, *each) for each in numbered[1:]]
-    if not numbered or numbered[0][1] != _begins(of):
-        raise RunError(
-            f"{path} must hold edits of what assignments.csv says; got those of another run or version, or "
-            "that file has changed; bring it back, or move the edits away to begin again with the classes as "
-            "found"
-        )
-    return edits
-
-
-def write_edits(path: Path, of: str, edits: Sequence[Edit]) -> None:
-    """Replace the log by a longer one."""
-    names = {kind: name for name, kind in KINDS.items()}
-    lines = [json.dumps({"edit": names[type(edit)]} | asdict(edit), ensure_ascii=False) for edit in edits]
-    write_text(path, "".join(f"{line}\n" for line in [_begins(of), *lines]))
-
-
-def _begins(of: str) -> str:
-    return json.dumps({"edits of": of})
-
-
-def _read(path: Path, number: int, line: str) -> Edit:
+def read_edits(path: Path) -> tuple[str, list[Edit]]:
+    """The digest of the assignments that were edited, and the log; both empty if there is no file."""
+    header, log, number = Header(of=""), list[Edit](), 0
     try:
-        fields = json.loads(line)
-        edit: Edit = TypeAdapter(KINDS[fields.pop("edit")]).validate_python(fields)
-        return edit
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = "something else" if isinstance(error, ValidationError) else repr(error)
-        raise RunError(
-            f"{path} must hold the edits that newfound wrote; got in line {number}: {why}; mend or remove "
-            "that line, or move the file away to begin again with the classes as they were found"
-        ) from None
+        for number, line in enumerate(read_text(path).splitlines() if path.exists() else [], start=1):
+            if number == 1:
+                header = Header.model_validate_json(line)
+            elif line.strip():
+                log.append(LINE.validate_json(line))
+    except ValidationError as error:
+        raise RunError(f"{path} is damaged in line {number}: {field_problem(error)}.") from None
+    return header.of, log
+
+
+def write_edits(path: Path, of: str, log: Sequence[Edit]) -> None:
+    """Replace the log with a longer one, atomically."""
+    write_text(path, "".join(f"{line.model_dump_json()}\n" for line in (Header(of=of), *log)))

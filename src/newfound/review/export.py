@@ -1,65 +1,212 @@
-"""The reviewed classes as files for whoever needs them."""
+"""Exporters: images with their reviewed classes as a table, in COCO's format, or in one folder a class."""
 
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TypeVar
 
-from newfound.core.errors import UsageError, unknown
-from newfound.engine.files import check_writable
-from newfound.experiment.folder import check_apart
-from newfound.review.coco import write_coco
-from newfound.review.files import How, write_folders
+from PIL import Image
+
+from newfound.core.errors import DataError, Hint, UsageError, reason_of
+from newfound.core.files import atomic, atomic_folder, check_apart, check_writable, write_text
+from newfound.core.registry import EXPORTERS, register_exporter
 from newfound.review.review import Review
-from newfound.review.table import WRITERS, table
+from newfound.run.assignments import FLAGS, write_csv
 
-Format = Literal["csv", "json", "parquet", "coco", "folders"]
-ENDINGS: dict[Format, str] = {
-    "csv": ".csv",
-    "json": ".json",
-    "parquet": ".parquet",
-    "coco": ".json",
-    "folders": "",
-}
+Value = str | int | float | bool | None
+Write = Callable[[Review, Path], object]
+W = TypeVar("W", bound=Write)
+
+FIRST_ID = 1
+"""Of COCO's ids, since some of its tools take 0 for nothing."""
+MOST_BYTES = 240
+"""Of a file name, so that a number fits in."""
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """A format: how its files end (a folder in nothing), and what writes them."""
+
+    suffix: str
+    write: Write
+    """Writes a review to a new path."""
+
+
+def exporter(name: str, suffix: str) -> Callable[[W], W]:
+    """Register a function that writes a review to a new file.
+
+    A path that ends in `.name` selects the format unless another one is asked for.
+    """
+
+    def add(write: W) -> W:
+        register_exporter(name)(Exporter(suffix, write))
+        return write
+
+    return add
 
 
 def write_export(
-    review: Review, out: Path, form: Format | None = None, link: How | None = None
+    review: Review, out: Path, form: str | None = None, link: str | None = None
 ) -> dict[str, str]:
-    """Write the pile with its classes to a new file, or as folders that images are copied or linked into.
+    """Write the images with their classes to a new file or folder.
 
-    Returns the classes whose folders have other names than they.
-    Without a format the name tells it: .csv, .json or .parquet, and folders without an ending.
+    Without a format the suffix decides; a path without one becomes folders, which images are put into by
+    `link`: copy (the default), hardlink or symlink. Returns class → folder where their names differ.
     """
-    form = form or _told(out)
-    _check(review, out, form, link)
+    form = form or out.suffix.removeprefix(".") or "folders"
+    formats = {name: EXPORTERS.get(name).suffix for name in EXPORTERS.names()}
+    if form not in formats or formats[form] not in ("", out.suffix):
+        known = ", ".join(f"{name} ({suffix or 'a folder'})" for name, suffix in formats.items())
+        raise UsageError(f"Cannot export {out} as {form!r}. The formats are {known}.", Hint.FORMAT)
+    if link is not None and (form != "folders" or link not in PLACE):
+        raise UsageError(f"link must be {', '.join(PLACE)}, and only for folders, got {link!r} for {form}.")
+    if out.exists() or out.is_symlink():
+        raise UsageError(f"{out} already exists. Choose another name.")
+    check_apart(out, review.source.labelled, review.source.unlabelled)
+    check_writable(out)
     if form == "folders":
         return write_folders(review, out, link or "copy")
-    if form == "coco":
-        write_coco(review, out)
-    else:
-        WRITERS[form](table(review), out)
+    EXPORTERS.get(form).write(review, out)
     return {}
 
 
-def _told(out: Path) -> Format:
-    for form, ending in ENDINGS.items():
-        if ending == out.suffix:
-            return form
-    raise UsageError(
-        f"an export must end in .csv, .json or .parquet, or in nothing for folders; got {out}; choose "
-        "another name, or say --format"
-    )
+def table(review: Review) -> dict[str, list[Value]]:
+    """Column → one value for each image, in the order of the assignments."""
+    given, ids, names = review.assignments, review.ids.tolist(), review.names
+    looks_known = zip(review.looks_known.tolist(), given.nearest_known, strict=True)
+    return {
+        "image": list(given.images),
+        "class_id": ids,
+        "class": [names[key] for key in ids],
+        "confidence": [round(float(share), 4) for share in given.confidence],
+        "is_outlier": given.is_outlier.tolist(),
+        "looks_known": [flag if nearest else None for flag, nearest in looks_known],
+        "nearest_known": list(given.nearest_known),
+    }
 
 
-def _check(review: Review, out: Path, form: Format, link: How | None) -> None:
-    if form not in ENDINGS:
-        raise unknown("format", form, ENDINGS, f"the formats are {', '.join(ENDINGS)}")
-    if link is not None and link not in get_args(How):
-        raise unknown("link", link, get_args(How), f"it is one of {', '.join(get_args(How))}")
-    if link is not None and form != "folders":
-        raise UsageError(f"--link must come with folders; got it with {form}; leave it out")
-    if form != "folders" and out.suffix != ENDINGS[form]:
-        raise UsageError(f"a {form} export must go to a {ENDINGS[form]} file; got {out}; choose another name")
-    if out.exists() or out.is_symlink():
-        raise UsageError(f"an export goes to a new place; {out} is there already; choose another")
-    check_apart(out, review.folder.source())
-    check_writable(out)
+@exporter("csv", ".csv")
+def write_csv_table(review: Review, path: Path) -> None:
+    """One line for each image."""
+    columns = table(review)
+    rows = zip(*columns.values(), strict=True)
+    texts = ([FLAGS[value] if isinstance(value, bool) else value for value in row] for row in rows)
+    write_csv(path, tuple(columns), texts)
+
+
+@exporter("json", ".json")
+def write_json_table(review: Review, path: Path) -> None:
+    """A list with one object for each image."""
+    columns = table(review)
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    write_text(path, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+
+
+@exporter("parquet", ".parquet")
+def write_parquet(review: Review, path: Path) -> None:
+    """The same table in Apache Parquet."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise UsageError("Parquet needs pyarrow: pip install newfound[parquet].") from None
+    with atomic(path) as temporary:
+        pyarrow.parquet.write_table(pyarrow.table(table(review)), temporary)
+
+
+@exporter("coco", ".json")
+def write_coco(review: Review, path: Path) -> None:
+    """Images at the size they are stored with, all classes as categories, and boxes that cover the images."""
+    from newfound.data.decode import stored_sizes  # imports torch
+
+    files = list(review.assignments.images)
+    sizes = stored_sizes(files)
+    _check_files(review, [file for file, size in zip(files, sizes, strict=True) if size is None])
+    scores, ids = review.assignments.confidence.tolist(), review.ids.tolist()
+    whole: dict[str, list[Mapping[str, object]]] = {"images": [], "annotations": [], "categories": []}
+    for row, (height, width) in enumerate(filter(None, sizes)):
+        key = row + FIRST_ID
+        whole["images"].append({"id": key, "file_name": files[row], "width": width, "height": height})
+        shown = {"id": key, "image_id": key, "category_id": ids[row] + FIRST_ID}
+        box = {"bbox": [0, 0, width, height], "area": width * height, "iscrowd": 0}
+        whole["annotations"].append({**shown, **box, "score": round(scores[row], 4)})
+    for key, name in review.names.items():
+        kind = "known" if key < review.num_known else "novel"
+        whole["categories"].append({"id": key + FIRST_ID, "name": name, "supercategory": kind})
+    write_text(path, json.dumps(whole, ensure_ascii=False) + "\n")
+
+
+def _check_files(review: Review, unusable: Sequence[str]) -> None:
+    if unusable:
+        of = len(review.assignments.images)
+        raise DataError(
+            f"{len(unusable):,} of {of:,} images are not there or not readable, first {unusable[0]}.",
+            Hint.RELOCATE if review.source.unlabelled else None,
+        )
+
+
+def _hard_link(file: Path, place: Path) -> None:
+    try:
+        os.link(file, place)
+    except OSError as error:
+        raise UsageError(f"Cannot make a hard link: {reason_of(error)}. Use copy or symlink.") from None
+
+
+PLACE: Mapping[str, Callable[[Path, Path], object]] = {
+    "copy": shutil.copy2,
+    "hardlink": _hard_link,
+    "symlink": lambda file, place: place.symlink_to(file),
+}
+
+
+@exporter("folders", "")
+def write_folders(review: Review, out: Path, link: str = "copy") -> dict[str, str]:
+    """A folder for each class that has images; returns class → folder where the names differ."""
+    files, names, ids = [Path(name) for name in review.assignments.images], review.names, review.ids.tolist()
+    _check_files(review, [str(file) for file in files if not file.is_file()])
+    filled = [key for key in names if key in set(ids)]
+    folders = dict(zip(filled, distinct([safe(names[key]) for key in filled]), strict=True))
+    places = distinct([f"{folders[key]}/{file.name}" for key, file in zip(ids, files, strict=True)])
+    with atomic_folder(out) as whole:
+        for folder in folders.values():
+            (whole / folder).mkdir()
+        for file, place in zip(files, places, strict=True):
+            PLACE[link](file.resolve(), whole / place)
+    return {names[key]: folder for key, folder in folders.items() if names[key] != folder}
+
+
+def safe(name: str) -> str:
+    """A folder name that the usual file systems accept and do not hide."""
+    text = _cut(re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name)).strip(". ")
+    reserved = re.fullmatch(r"(?i)con|prn|aux|nul|(com|lpt)\d", text)
+    return f"{text}_" if reserved or not text else text
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The same names, numbered where one would occur twice regardless of case."""
+    found: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for name in names:
+        fresh = name
+        while fresh.casefold() in found:
+            counts[name] = counts.get(name, 1) + 1
+            fresh = _numbered(name, counts[name])
+        found[fresh.casefold()] = fresh
+    return list(found.values())
+
+
+def _numbered(name: str, number: int) -> str:
+    """`a.png` → `a-2.png`; a name near the limit of file systems is cut."""
+    path = Path(name)
+    ending = path.suffix if path.suffix.lower() in Image.registered_extensions() else ""
+    stem = _cut(path.name.removesuffix(ending), len(os.fsencode(ending)))
+    return str(path.with_name(f"{stem}-{number}{ending}"))
+
+
+def _cut(name: str, less: int = 0) -> str:
+    """As many characters as fit into `MOST_BYTES`, less some."""
+    return os.fsencode(name)[: MOST_BYTES - less].decode(errors="ignore")

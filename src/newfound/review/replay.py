@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from newfound.review.edits import Edit, Merge, Move, Rename, Split
+from newfound.review.edits import Edit, Merge, Move, Part, Rename, Split
 
 Ints = NDArray[np.integer]
 Floats = NDArray[np.floating]
 Choose = Callable[[Split], Ints]
-"""Which part of a class each of n images is in, by its place in `parts`; any for those of other classes."""
+"""The part of a split class that each of n images is in, as an index of `parts`; any for other classes."""
 
 
 def replay(edits: Sequence[Edit], ids: Ints, choose: Choose) -> Ints:
-    """Class ids (n,) of the pile as they were found → as they are after the edits."""
+    """Class ids (n,) as discovered → as they are after the edits."""
     now = ids.copy()
     for edit in edits:
         if isinstance(edit, Merge):
@@ -28,9 +28,9 @@ def replay(edits: Sequence[Edit], ids: Ints, choose: Choose) -> Ints:
 
 
 def shares_after(edits: Sequence[Edit], shares: Floats, choose: Choose) -> dict[int, Floats]:
-    """Probabilities (n, C) of the classes as found → id → (n,) of those that are left.
+    """Probabilities (n, C) of the classes as discovered → id → (n,) of those that are left.
 
-    Those of merged classes add up; that of a class that was split goes to the part that an image is in.
+    Those of merged classes add up; that of a split class goes to the part that the image is in.
     """
     now = {key: shares[:, key] for key in range(shares.shape[1])}
     for edit in edits:
@@ -43,27 +43,54 @@ def shares_after(edits: Sequence[Edit], shares: Floats, choose: Choose) -> dict[
 
 
 def by_rows(number: int) -> Choose:
-    """For the `number` images of the pile: the part that each was put in, the first for all others."""
+    """For the `number` images of the run: the part that each was put in, the first for all others."""
 
-    def remembered(split: Split) -> Ints:
+    def stored(split: Split) -> Ints:
         places = np.zeros(number, dtype=np.int64)
         for place, part in enumerate(split.parts):
             places[part.rows] = place
         return places
 
-    return remembered
+    return stored
 
 
 def by_features(features: Floats) -> Choose:
-    """For new images with these features (n, D): the part whose centre is nearest to their direction."""
+    """For new images with features (n, D): the part with the nearest centre."""
 
     def nearest(split: Split) -> Ints:
         centres = np.array([part.centre for part in split.parts])
-        farness = (centres**2).sum(1) - 2 * unit(features) @ centres.T
-        chosen: Ints = farness.argmin(1)
+        distances = (centres**2).sum(1) - 2 * unit(features) @ centres.T
+        chosen: Ints = distances.argmin(1)
         return chosen
 
     return nearest
+
+
+def split_parts(features: Floats, rows: Ints, ids: Sequence[int], names: Sequence[str]) -> list[Part]:
+    """Features (n, D) of the images in `rows` → parts by k-means on directions, the largest first.
+
+    There are fewer parts than ids where too few images differ.
+    """
+    import warnings
+
+    from sklearn.cluster import KMeans  # slow to import
+    from sklearn.exceptions import ConvergenceWarning
+
+    directions = unit(features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clusters = KMeans(len(ids), n_init=10, random_state=0).fit_predict(directions)
+    sizes = np.bincount(clusters, minlength=len(ids))
+    return [
+        Part(
+            id=key,
+            name=name,
+            rows=rows[clusters == cluster].tolist(),
+            centre=directions[clusters == cluster].mean(0).round(5).tolist(),
+        )
+        for key, name, cluster in zip(ids, names, np.argsort(-sizes, kind="stable"), strict=True)
+        if sizes[cluster]
+    ]
 
 
 def names_after(edits: Sequence[Edit], names: Mapping[int, str]) -> dict[int, str]:
@@ -79,31 +106,14 @@ def names_after(edits: Sequence[Edit], names: Mapping[int, str]) -> dict[int, st
     return now
 
 
-def fit(edits: Sequence[Edit], names: Mapping[int, str], num_known: int, ids: Ints) -> bool:
-    """Whether each edit is of classes and images that are there when its turn comes."""
-    return all(_fits(edit, edits[:number], names, num_known, ids) for number, edit in enumerate(edits))
-
-
-def _fits(edit: Edit, before: Sequence[Edit], names: Mapping[int, str], num_known: int, ids: Ints) -> bool:
-    there = names_after(before, names)
-    novel = {key for key in there if key >= num_known}
-    if isinstance(edit, Rename):
-        fits = len(edit.ids) == len(edit.names) and _distinct(edit.ids) and novel >= set(edit.ids)
-    elif isinstance(edit, Merge):
-        fits = edit.into in there and _distinct([edit.into, *edit.ids]) and novel >= set(edit.ids)
-    elif isinstance(edit, Move):
-        fits = edit.into in there and all(0 <= row < len(ids) for row in edit.rows)
-    else:
-        assert isinstance(edit, Split)
-        rows = np.flatnonzero(replay(before, ids, by_rows(len(ids))) == edit.id).tolist()
-        parts = [part.id for part in edit.parts]
-        fits = parts[:1] == [edit.id] and edit.id in novel and _distinct([*there, *parts[1:]])
-        fits = fits and sorted(row for part in edit.parts for row in part.rows) == rows
-    return fits and _distinct(list(names_after([*before, edit], names).values()))
-
-
-def _distinct(values: Sequence[object]) -> bool:
-    return len(set(values)) == len(values)
+def fit(edits: Sequence[Edit], names: Mapping[int, str], ids: Ints) -> bool:
+    """Whether the edits refer to classes and images that exist: names and classes (n,) as discovered."""
+    try:
+        classes = set(shares_after(edits, np.zeros((1, len(names))), lambda split: np.zeros(1, np.int64)))
+        used = set(replay(edits, ids, by_rows(len(ids))).tolist())
+        return used <= classes == set(names_after(edits, names))
+    except (KeyError, IndexError, ValueError):
+        return False
 
 
 def unit(vectors: Floats) -> Floats:

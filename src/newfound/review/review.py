@@ -1,80 +1,78 @@
-"""The classes of a run as a person has left them."""
+"""The classes of a finished run, and the edits of a reviewer."""
 
 import os
+import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from newfound.core.errors import RunError, UsageError, shortened, unknown
-from newfound.core.paths import checked_path
-from newfound.engine.claim import claimed
-from newfound.experiment.assignments import Assignments
-from newfound.experiment.folder import Folder
-from newfound.experiment.reopen import pile_features
-from newfound.experiment.source import Source
-from newfound.review.edits import Edit, Merge, Move, Rename, Split, Undo, read_edits, standing, write_edits
-from newfound.review.names import checked_name, composed, free_names
-from newfound.review.parts import parts_of
-from newfound.review.replay import by_rows, fit, names_after, replay
+from newfound.core.errors import Hint, RunError, UsageError, unknown
+from newfound.core.files import as_path
+from newfound.review.edits import Edit, Merge, Move, Rename, Split, Undo, in_effect, read_edits, write_edits
+from newfound.review.replay import by_features, by_rows, fit, names_after, replay, shares_after, split_parts
+from newfound.run.assignments import Assignments, write_csv
+from newfound.run.folder import Folder
+from newfound.run.models import Classes, Versioned
+from newfound.run.pile import Pile
+
+LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
-class Reviewed:
-    """A class with its images, as rows of the pile."""
+class ReviewedClass:
+    """A class after the edits."""
 
     id: int
     name: str
     known: bool
     rows: NDArray[np.integer]
+    """Its images, as rows of the assignments."""
     confidence: float
-    """Of the model in the class that it found, on average."""
+    """Mean confidence of the model in the class that it assigned."""
 
 
 class Review:
-    """The classes that a run found, to be renamed, merged and split, and images moved; all can be undone.
+    """The classes of a finished run, to be renamed, merged and split; every edit is stored and can be undone.
 
-    Classes go by their names, and keep their ids.
+    Classes are addressed by name. What changes nothing is not stored. n images, those of the assignments.
     """
 
-    def __init__(
-        self,
-        folder: Folder,
-        known: Sequence[str],
-        novel: Sequence[str],
-        assignments: Assignments,
-        source: Source,
-    ) -> None:
-        self.folder, self.num_known, self.assignments = folder, len(known), assignments
-        self.found: Mapping[int, str] = dict(enumerate([*known, *novel]))
-        self.source, self.digest = source, assignments.digest(source)
-        self.log = read_edits(folder.edits, self.digest)
-        self._check_log()
+    def __init__(self, folder: Folder) -> None:
+        self.folder, self.source, self.results = folder, folder.request().source, folder.read_results()
+        classes = self.results.classes or Classes(known=[], novel=[])
+        self.num_known = len(classes.known)
+        self.found: Mapping[int, str] = dict(enumerate([*classes.known, *classes.novel]))
+        """Id → name as discovered."""
+        self.assignments = Assignments.read(folder.assignments, classes.novel)
+        clusters = self.assignments.clusters
+        self.digest = self.assignments.digest(self.source)
+        of, self.log = read_edits(folder.edits)
+        same = np.bincount(clusters, minlength=len(classes.novel)).tolist() == self.results.cluster_sizes
+        fits = not self.log or (of == self.digest and fit(self.edits, self.found, clusters + self.num_known))
+        if not same or not fits:
+            other = folder.edits if same else folder.results
+            raise RunError(f"{folder.assignments} does not match {other.name}. Restore the original files.")
 
     @classmethod
-    def open(cls, run: str | Path, data_dir: str | None = None) -> "Review":
-        """Of a finished run, from its folder; a benchmark's files may be elsewhere now."""
-        folder = Folder(checked_path(run, "run"))
-        folder.read()
-        results = folder.read_results()
-        known, novel = results["classes"]["known"], results["classes"]["novel"]
-        assignments = Assignments.read(folder.assignments, novel)
-        if np.bincount(assignments.clusters, minlength=len(novel)).tolist() != results["cluster_sizes"]:
-            raise RunError(
-                f"{folder.assignments} must be as the run wrote it; got another number of images in its "
-                "classes; bring it back"
-            )
-        source = folder.source()
-        source = replace(source, data_dir=data_dir) if data_dir else source
-        return cls(folder, known, novel, assignments, source)
+    def open(cls, run: str | Path) -> "Review":
+        """The review of the run in a folder."""
+        return cls(Folder(as_path(run, "run")))
+
+    @cached_property
+    def pile(self) -> Pile:
+        """Predictions and features of the images."""
+        return Pile.read(self.folder.pile)
 
     @property
     def edits(self) -> list[Edit]:
-        """Those that stand."""
-        return standing(self.log)
+        """Those that were not undone."""
+        return in_effect(self.log)
 
     @property
     def names(self) -> dict[int, str]:
@@ -83,173 +81,173 @@ class Review:
 
     @property
     def ids(self) -> NDArray[np.integer]:
-        """(n,) class of each image of the pile."""
-        return replay(
-            self.edits, self.assignments.clusters + self.num_known, by_rows(len(self.assignments.images))
-        )
+        """(n,) class of each image."""
+        clusters = self.assignments.clusters
+        return replay(self.edits, clusters + self.num_known, by_rows(len(clusters)))
 
     @property
     def looks_known(self) -> NDArray[np.bool_]:
-        """(n,) whether the model takes an image of a novel class for a known one."""
+        """(n,) whether an image of a novel class looks more like a known one to the model."""
         return self.assignments.looks_known & (self.ids >= self.num_known)
 
     @property
-    def classes(self) -> list[Reviewed]:
-        """Novel classes, and known ones that images of the pile were merged into."""
+    def classes(self) -> list[ReviewedClass]:
+        """The novel classes, and known ones that images were merged or moved into."""
         ids, confidence = self.ids, self.assignments.confidence
-        rows = {key: np.flatnonzero(ids == key) for key in self.names}
-        return [
-            Reviewed(
-                key,
-                name,
-                known=key < self.num_known,
-                rows=rows[key],
-                confidence=float(confidence[rows[key]].mean()) if len(rows[key]) else 0.0,
-            )
-            for key, name in self.names.items()
-            if key >= self.num_known or len(rows[key])
-        ]
+        found = []
+        for key, name in self.names.items():
+            rows, known = np.flatnonzero(ids == key), key < self.num_known
+            if len(rows) or not known:
+                mean = float(confidence[rows].mean()) if len(rows) else 0.0
+                found.append(ReviewedClass(key, name, known, rows, mean))
+        return found
+
+    def predict(self, images: Path, strict: bool = False) -> "Predictions":
+        """Sort new images into the classes that the edits have left.
+
+        They are a folder, a CSV, a list of files or one file.
+        """
+        from newfound.run.trained import predict  # imports torch, which no other part of a review needs
+
+        split = any(isinstance(edit, Split) for edit in self.edits)
+        found = predict(self.folder, images, strict, with_features=split)
+        features = np.empty((0, 0)) if found.features is None else found.features
+        left, names = shares_after(self.edits, found.shares, by_features(features)), self.names
+        shares, classes = np.stack([left[key] for key in names], axis=1), list(names.values())
+        return Predictions(
+            images=list(found.images),
+            classes=[classes[place] for place in shares.argmax(1).tolist()],
+            confidence=shares.max(1).tolist(),
+            left_out=list(found.left_out),
+        )
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Give novel classes other names: old → new."""
+        """Rename novel classes: old name → new name."""
         names = {old: checked_name(new) for old, new in names.items() if old != new}
-        if not names:
-            raise UsageError("a rename needs a class and another name for it; got none; name one")
         ids = [self._novel(name) for name in names]
-        left = [composed(name) for key, name in self.names.items() if key not in ids]
+        taken = [composed(name) for key, name in self.names.items() if key not in ids]
         for new in names.values():
-            if new in left:
-                raise UsageError(
-                    f"a name must be free; {new!r} is a class already; make them one with newfound merge "
-                    f"{self.folder.quoted}, or choose another"
-                )
-            left.append(new)
-        self._add(Rename(ids, list(names.values())))
+            if new in taken:
+                raise UsageError(f"There is already a class {new!r}. Merge the two, or choose another name.")
+            taken.append(new)
+        if names:
+            self._add(Rename(ids=ids, names=list(names.values())))
 
     def merge(self, into: str, *others: str) -> None:
-        """Make novel classes part of another class, which may be a known one."""
-        target, ids = self._id(into), [self._novel(name) for name in others]
-        if not ids or target in ids or len(set(ids)) < len(ids):
-            raise UsageError(
-                f"merge takes a class and others that become part of it; got {', '.join([into, *others])}; "
-                "name each once"
-            )
-        self._add(Merge(target, ids))
+        """Merge novel classes into another class, which may be a known one."""
+        target, ids = self._id(into), dict.fromkeys(self._novel(name) for name in others)
+        ids.pop(target, None)
+        if ids:
+            self._add(Merge(into=target, ids=list(ids)))
 
     def split(self, name: str, number: int = 2) -> None:
-        """Let a novel class fall into parts, by k-means on the features of its images."""
+        """Split a novel class with k-means on its features."""
         key = self._novel(name)
-        rows = np.flatnonzero(self.ids == key)
-        if len(rows) < 2:
+        rows, parts = np.flatnonzero(self.ids == key), []
+        if 2 <= number <= len(rows):
+            splits = [edit for edit in self.log if isinstance(edit, Split)]
+            last = max([*self.found, *(part.id for edit in splits for part in edit.parts)])
+            ids = [key, *range(last + 1, last + number)]
+            taken = list(self.names.values())
+            free = (new for each in count(2) if (new := f"{self.names[key]}-{each}") not in taken)
+            names = [self.names[key], *islice(free, number - 1)]
+            parts = split_parts(self.pile.features[rows].astype(np.float32), rows, ids, names)
+        if len(parts) < max(number, 2):
             raise UsageError(
-                f"a class must have 2 images or more to be split; {name!r} has {len(rows)}; leave it whole"
+                f"Cannot split {name!r} into {number} parts: too few of its {len(rows)} images differ."
             )
-        if not isinstance(number, int) or not 2 <= number <= len(rows):
-            raise UsageError(
-                f"a class can be split into 2 parts or more, up to one for each image; got {number} for "
-                f"{name!r} with {len(rows)}; choose another number"
-            )
-        taken = [
-            *self.found,
-            *(part.id for edit in self.log if isinstance(edit, Split) for part in edit.parts),
-        ]
-        fresh = range(max(taken) + 1, max(taken) + number)
-        names = [name, *free_names(name, number - 1, self.names.values())]
-        images = [self.assignments.images[row] for row in rows.tolist()]
-        features = pile_features(self.folder, images, self.source.data_dir)
-        self._add(Split(key, parts_of(features, rows, [key, *fresh], names)))
+        self._add(Split(id=key, parts=parts))
 
     def move(self, into: str, *images: str) -> None:
-        """Put images of the pile, given by path or its end, into another class, found or known."""
-        self.move_rows(into, self._rows(images))
+        """Move images into another class, novel or known.
 
-    def move_rows(self, into: str, images: Sequence[int]) -> None:
-        """The same by their rows."""
-        target, ids = self._id(into), self.ids
-        if any(not 0 <= row < len(ids) for row in images):
-            raise UsageError(f"rows must be from 0 to {len(ids) - 1}; got others; look at the images anew")
-        images = list(dict.fromkeys(images))
-        rows = [row for row in images if ids[row] != target]
-        if not rows:
-            there = shortened([os.path.basename(self.assignments.images[row]) for row in images])
-            raise UsageError(
-                f"a move needs images of the pile that are not in {into!r} yet; got {there}"
-                f"{', there already' if images else ''}; name one from elsewhere"
-            )
-        self._add(Move(target, rows))
+        They are given by path, or by the end of a path that only one image has.
+        """
+        paths, by_name = self.assignments.images, defaultdict[str, list[int]](list)
+        for row, path in enumerate(paths):
+            by_name[os.path.basename(path)].append(row)
+        rows = []
+        for image in map(str, images):
+            same_name = by_name[os.path.basename(image)]
+            exact = [row for row in same_name if paths[row] in (image, os.path.abspath(image))]
+            found = exact or [row for row in same_name if paths[row].endswith(f"{os.sep}{image}")]
+            if len(found) != 1:
+                raise UsageError(
+                    f"{len(found) or 'No'} images match {image!r}. Use a path from {self.folder.assignments}."
+                )
+            rows += found
+        self.move_rows(into, rows)
+
+    def move_rows(self, into: str, rows: Sequence[int]) -> None:
+        """The same by rows."""
+        target = self._id(into)
+        others = set(np.flatnonzero(self.ids != target).tolist())
+        moved = [row for row in dict.fromkeys(rows) if row in others]
+        if moved:
+            self._add(Move(into=target, rows=moved))
 
     def undo(self) -> Edit:
-        """Take back the last edit, and return it."""
+        """Undo the last edit, and return it."""
         if not self.edits:
-            raise UsageError(
-                f"there must be an edit to undo; {self.folder.path} has none; its classes are as found"
-            )
+            raise UsageError(f"There is no edit to undo in {self.folder.path}.")
         last = self.edits[-1]
         self._add(Undo())
         return last
 
-    def _check_log(self) -> None:
-        clusters = self.assignments.clusters + self.num_known
-        if not fit(self.edits, self.found, self.num_known, clusters):
-            raise RunError(
-                f"{self.folder.edits} must hold edits of the classes of this run; got those of others; "
-                "move it away to begin again with the classes as they were found"
-            )
-
     def _add(self, edit: Edit) -> None:
-        if not self._written([*self.log, edit]):
-            raise UsageError(
-                f"the classes of {self.folder.path} must be as they were when they were opened; somebody has "
-                "edited them since; look at them again, then repeat the edit"
-            )
+        """Write the log with one more edit, unless another process has added one."""
+        with self.folder.locked():
+            if read_edits(self.folder.edits)[1] != self.log:
+                raise UsageError(
+                    f"The classes of {self.folder.path} were edited in the meantime. Open them again first."
+                )
+            write_edits(self.folder.edits, self.digest, [*self.log, edit])
         self.log.append(edit)
-
-    def _written(self, log: Sequence[Edit]) -> bool:
-        """Replace the log on disk, unless it is no longer the one that this continues."""
-        _claim = claimed(self.folder.path)  # until this returns: nobody may write in between
-        if read_edits(self.folder.edits, self.digest) != self.log:
-            return False
-        write_edits(self.folder.edits, self.digest, log)
-        return True
 
     def _id(self, name: str) -> int:
         ids = {composed(each): key for key, each in self.names.items()}
-        if not isinstance(name, str):
-            raise UsageError(
-                f"classes must be given by their names, one by one; got {name!r}; newfound classes "
-                f"{self.folder.quoted} lists them"
-            )
         if composed(name) not in ids:
-            raise unknown("class", name, ids, f"newfound classes {self.folder.quoted} lists them")
+            raise unknown("class", name, ids, Hint.CLASSES)
         return ids[composed(name)]
 
     def _novel(self, name: str) -> int:
         key = self._id(name)
         if key < self.num_known:
             raise UsageError(
-                f"only classes that were found can be renamed, split or merged into another; got the known "
-                f"class {name!r}; name it first to merge others into it"
+                f"{name!r} is a known class: others can be merged into it, but it stays as it is."
             )
         return key
 
-    def _rows(self, images: Sequence[str]) -> list[int]:
-        """Of images by their paths as in the table, or by ends of paths that only one has, as file names."""
-        paths, names = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
-        for row, path in enumerate(self.assignments.images):
-            paths[path].append(row)
-            names[os.path.basename(path)].append(row)
-        rows = []
-        for image in map(str, images):
-            ends = [row for row in names.get(os.path.basename(image), []) if self._ends_in(row, image)]
-            found = paths.get(image) or paths.get(os.path.abspath(image)) or ends
-            if len(found) != 1:
-                raise UsageError(
-                    f"an image must be one of the pile; {len(found)} are called {image!r}; give its path as "
-                    f"in {self.folder.assignments}"
-                )
-            rows += found
-        return rows
 
-    def _ends_in(self, row: int, end: str) -> bool:
-        """Whether the path of an image ends in these folders and this name."""
-        return f"{os.sep}{self.assignments.images[row]}".endswith(f"{os.sep}{end}")
+class Predictions(Versioned):
+    """New images with their classes, known or novel, as the review has left them."""
+
+    images: list[str]
+    classes: list[str]
+    confidence: list[float]
+    """The model's softmax probability of the class; not calibrated."""
+    left_out: list[str]
+    """Files that could not be read, each with the reason."""
+
+    def write(self, path: Path) -> None:
+        """As CSV: image, class, confidence."""
+        shares = (f"{share:.4f}" for share in self.confidence)
+        write_csv(path, ("image", "class", "confidence"), zip(self.images, self.classes, shares, strict=True))
+
+
+def composed(name: str) -> str:
+    """The text in Unicode's composed form, in which names are compared; some file systems decompose them."""
+    return unicodedata.normalize("NFC", str(name))
+
+
+def checked_name(name: str) -> str:
+    """A class name that can be typed: one short line."""
+    text = composed(name)
+    breaks = any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text)
+    typed = 0 < len(text) <= LONGEST_NAME and text == text.strip() and not breaks
+    if not typed or "=" in text or text.startswith("-"):
+        raise UsageError(
+            f"{name!r} is not a class name: use one line of at most {LONGEST_NAME} characters without =, "
+            "not starting with - or a space."
+        )
+    return text

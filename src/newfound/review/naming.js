@@ -1,4 +1,4 @@
-// What to type at a prompt so that classes get the names that were typed in; those of one name become one class.
+// The commands that give classes the names that were typed in; classes with the same name are merged.
 function commands(run, known, typed) {
   const wanted = new Map();
   for (const [own, name] of typed) {
@@ -16,9 +16,9 @@ function commands(run, known, typed) {
   return lines.join("\n");
 }
 
-function line(verb, run, words) {
-  const option = words.some(each => each.startsWith("-")) ? ["--"] : [];
-  return ["newfound", verb, run, ...option, ...words].map(quoted).join(" ");
+function line(edit, run, words) {
+  const separator = words.some(each => each.startsWith("-")) ? ["--"] : [];
+  return ["newfound", "classes", run, edit, ...separator, ...words].map(quoted).join(" ");
 }
 
 function quoted(word) {

@@ -1,4 +1,4 @@
-"""The t-SNE map of the joint logits: a colour for each class, its index above its images."""
+"""t-SNE maps of the joint logits: a colour for each class, its index above its images."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -45,25 +45,21 @@ def draw_tsne(
 
 
 def _mark(points: Floats, labels: Ints, size: int, axes: "Axes") -> None:
-    """Write the index of each class above its images, within the axes, aside where two would overlap."""
+    """Write the index of each class above its images, inside the axes and without overlaps."""
     badge = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "0.4", "linewidth": 0.6}
     present = np.unique(labels)
     unit = 0.008 * size * float(np.ptp(points))
-    places = spread(np.stack([_above(points[labels == index], unit) for index in present]), unit)
+    of_class = [points[labels == index] for index in present]
+    tops = [(np.median(own[:, 0]), np.quantile(own[:, 1], 0.9) + 0.8 * unit) for own in of_class]
+    places = spread(np.array(tops), unit)
     axes.update_datalim(np.concatenate([places - unit / 2, places + unit / 2]))
     axes.autoscale_view()
     for index, (x, y) in zip(present, places, strict=True):
         axes.text(x, y, str(index), fontsize=size, fontweight="bold", ha="center", va="center", bbox=badge)
 
 
-def _above(points: Floats, distance: float) -> Floats:
-    """A place over the bulk of a class: (n, 2) → (2,)."""
-    place: Floats = np.array([np.median(points[:, 0]), np.quantile(points[:, 1], 0.9) + 0.8 * distance])
-    return place
-
-
 def stratified(labels: Ints, most: int) -> Ints:
-    """At most `most` rows in the classes' own proportions, always the same ones: (n,) → (m,)."""
+    """At most `most` rows in the proportions of the classes, always the same ones: (n,) → (m,)."""
     shuffled = np.random.default_rng(0).permutation(len(labels))
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
     kept = min(most, len(labels))
@@ -73,26 +69,26 @@ def stratified(labels: Ints, most: int) -> Ints:
 def embed(logits: Floats) -> Floats:
     """t-SNE from the two principal axes: (n, C) → (n, 2); the perplexity shrinks with few points.
 
-    Two points or one have no map; they are set side by side.
+    One or two points are placed side by side.
     """
     if len(logits) < 3:
         return np.stack([np.arange(len(logits)), np.zeros(len(logits))], axis=1)
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    # Equal rows, as a collapsed run gives them, have no principal axes: a trace of noise makes some.
+    # Equal rows, as in a collapsed run, have no principal axes: a trace of noise makes some.
     noise = np.random.default_rng(0).normal(scale=1e-6, size=logits.shape)
     perplexity = max(1.0, min(30.0, (len(logits) - 1) / 3))
     tsne = TSNE(init="pca", perplexity=perplexity, random_state=0)
-    # t-SNE has thousands of short parallel regions: on a busy machine several threads take many times longer.
+    # t-SNE has thousands of short parallel regions; on a busy machine several threads are many times slower.
     with threadpool_limits(1):
         mapped: Floats = tsne.fit_transform(logits.astype(np.float64) + noise)
     return mapped
 
 
 def spread(points: Floats, distance: float) -> Floats:
-    """Push points apart until no two are nearer than `distance`, or a while has passed: (n, 2) → (n, 2)."""
-    # Equal points part along directions of their own.
+    """Push points apart until no two are closer than `distance`, in at most 200 steps: (n, 2) → (n, 2)."""
+    # Equal points need different directions to part.
     angles = 2.4 * np.arange(len(points))
     placed = points + 1e-3 * distance * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     for _ in range(200):

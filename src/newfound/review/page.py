@@ -1,0 +1,199 @@
+"""The page of a run: its classes with images, and a map. One HTML file that loads nothing from elsewhere.
+
+Shapes: n unlabelled images, C classes after the edits, the known ones first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import jinja2
+import numpy as np
+
+from newfound.core.files import check_writable, write_text
+from newfound.report.figures import check_replaceable
+from newfound.report.maps import MOST_POINTS, Floats, Ints, embed, stratified
+from newfound.report.palette import colour
+from newfound.report.thumbnails import TINY, Pictures, data_uri
+from newfound.review.replay import by_rows, shares_after
+from newfound.review.review import Review
+from newfound.run.models import Trust
+from newfound.run.pile import Pile
+
+Shown = dict[str, str | int | float]
+"""An image on the page."""
+
+SHOWN = 10
+"""Most and least confident images of a class."""
+QUEUE = 30
+"""Images of each kind to review first."""
+FEWEST_FOR_TRUST = 4
+"""Known classes: two are hidden, two stay."""
+GENERATOR = '<meta name="generator" content="newfound">'
+"""Identifies our pages."""
+
+
+class Similar(NamedTuple):
+    """A class, and its mean probability over the images of another class."""
+
+    name: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Card:
+    """A class as the page shows it; images are rows."""
+
+    name: str
+    id: int
+    """A class keeps its colour by its id."""
+    size: int
+    confidence: float
+    """Mean over its images."""
+    central: Ints
+    """The most confident first."""
+    doubtful: Ints
+    """The least confident first; none of them is central."""
+    known: Similar
+    """The most similar known class."""
+    novel: Similar | None
+    """The most similar other novel class, which may be the same class."""
+
+
+class Snapshot:
+    """The predictions of a run in the classes that the edits have left, and the images to review first."""
+
+    def __init__(self, review: Review, pile: Pile) -> None:
+        self.ids, self.names = list(review.names), list(review.names.values())
+        self.num_known = known = review.num_known
+        count = len(pile.novel)
+        none = np.zeros((count, known), dtype=pile.novel.dtype)
+        novel = shares_after(review.edits, np.concatenate([none, pile.novel], axis=1), by_rows(count))
+        joint = shares_after(review.edits, pile.joint, by_rows(count))
+        self.novel = np.stack([novel[key] for key in self.ids], axis=1)[:, known:]
+        """(n, C - C_l) probabilities among the novel classes, without what was merged into known ones."""
+        self.joint = np.stack([joint[key] for key in self.ids], axis=1)
+        """(n, C) probabilities among all classes."""
+        self.assigned = np.searchsorted(self.ids, review.ids)  # ids ascend
+        """(n,) class of each image, as an index of `names`."""
+        self.confidence: Floats = pile.novel[np.arange(count), review.assignments.clusters]
+        """(n,) of the model in the class that it assigned."""
+        self.least_confident = np.argsort(self.confidence, kind="stable")
+        """(n,) all images."""
+        gaps = self.joint[:, known:].max(1, initial=0) - self.joint[:, :known].max(1)
+        ordered = np.argsort(gaps, kind="stable")
+        self.looks_known = ordered[review.looks_known[ordered]]
+        """Images of novel classes that look more like a known one, the clearest first."""
+        self.classes = [self._card(index) for index in range(known, len(self.ids))]
+        self.known = [self._card(index) for index in np.unique(self.assigned) if index < known]
+        """Known classes that images were put into."""
+
+    def _card(self, index: int) -> Card:
+        rows = self.least_confident[self.assigned[self.least_confident] == index]
+        central = rows[::-1][: min(SHOWN, -(-len(rows) // 2))]
+        others = [place for place in range(self.num_known, len(self.ids)) if place != index]
+        novel = self.novel[rows][:, [place - self.num_known for place in others]]
+        return Card(
+            name=self.names[index],
+            id=self.ids[index],
+            size=len(rows),
+            confidence=float(self.confidence[rows].mean()) if len(rows) else 0.0,
+            central=central,
+            doubtful=rows[: min(SHOWN, len(rows) - len(central))],
+            known=_most_similar(self.joint[rows, : self.num_known], self.names[: self.num_known]),
+            novel=_most_similar(novel, [self.names[place] for place in others]) if others else None,
+        )
+
+
+def _most_similar(probabilities: Floats, names: Sequence[str]) -> Similar:
+    """(m, K) → the most probable of K classes; without images, the first with 0."""
+    means = probabilities.mean(0) if len(probabilities) else np.zeros(len(names))
+    return Similar(names[int(means.argmax())], float(means.max()))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The map: rows of the images on it, each with its place in the unit square."""
+
+    rows: Ints
+    places: Floats
+
+    @classmethod
+    def of(cls, pile: Pile, classes: Ints) -> "Chart":
+        """A sample of the images, in the proportions of their classes (n,)."""
+        rows = stratified(classes, MOST_POINTS)
+        places = embed(pile.logits[rows])
+        low, high = places.min(0), places.max(0)
+        return cls(rows, (places - low) / np.maximum(high - low, 1e-9))
+
+
+def check_page(path: Path) -> None:
+    """Refuse to overwrite anything but one of our pages."""
+    check_replaceable(path, GENERATOR)
+    check_writable(path)
+
+
+def write_page(review: Review, pictures: Pictures, out: Path | None = None) -> None:
+    """Write the page of a finished run to its folder, or to `out`."""
+    write_text(out or review.folder.report, page(review, review.pile, pictures))
+
+
+def page(review: Review, pile: Pile, pictures: Pictures, live: Chart | None = None) -> str:
+    """The HTML of a run. A `live` page edits the classes and requests its pictures; its map is given."""
+    folder, trust, now = review.folder, review.folder.read_trust(), Snapshot(review, pile)
+    chart = live or Chart.of(pile, review.ids)
+
+    def pictured(rows: Ints) -> list[Shown]:
+        sources = [f"image/{row}" for row in rows] if live else map(data_uri, pictures(rows))
+        return [
+            {
+                "src": src,
+                "row": row,
+                "file": review.assignments.images[row],
+                "name": now.names[now.assigned[row]],
+                "confidence": float(now.confidence[row]),
+            }
+            for src, row in zip(sources, rows.tolist(), strict=True)
+        ]
+
+    points = [
+        shown | {"x": round(x, 4), "y": round(y, 4), "colour": colour(now.ids[now.assigned[row]])}
+        for shown, row, (x, y) in zip(pictured(chart.rows), chart.rows, chart.places.tolist(), strict=True)
+    ]
+    files = jinja2.FileSystemLoader(Path(__file__).parent)
+    templates = jinja2.Environment(loader=files, autoescape=True, trim_blocks=True)
+    return templates.get_template("page.html").render(
+        generator=GENERATOR,
+        now=now,
+        filled=sum(each.size > 0 for each in now.classes),
+        comparable=pile.comparable,
+        run=str(folder.path),
+        quoted=folder.quoted,
+        has_files=review.source.arrays is None,
+        can_trust=pile.num_known >= FEWEST_FOR_TRUST,
+        edits=len(review.edits),
+        seen=len(review.log),
+        results=review.results,
+        trust=trust and trust_line(trust),
+        command=folder.request().command,
+        pictures=pictured,
+        most=QUEUE,
+        points=points,
+        live=live is not None,
+        tiny=pictures.size <= TINY,
+        colour=colour,
+    )
+
+
+def trust_line(trust: Trust) -> str:
+    """`2 known classes were hidden and discovered in the same way (ant, bee): 87.6 % of ...`."""
+    used, mean = f"{100 * trust.accuracy:.1f} %", f"{100 * trust.mean_accuracy:.1f} %"
+    heads = f"; the mean over the heads is {mean}" if used != mean else ""
+    largest = trust.largest_class
+    baseline = "" if largest is None else f"; one class for all images would give {100 * largest:.1f} %"
+    return (
+        f"{len(trust.hidden)} known classes were hidden and discovered in the same way "
+        f"({', '.join(trust.hidden)}): {used} of their {trust.images:,} images are in the right class "
+        f"(task-aware ACC, Hungarian matching){heads}{baseline}"
+    )

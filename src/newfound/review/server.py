@@ -1,0 +1,169 @@
+"""The live page, on which classes are edited: its answers to the browser, served to this computer alone."""
+
+import json
+import re
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from newfound.core.errors import NewfoundError, UsageError, reason_of
+from newfound.report.thumbnails import Pictures, thumbnail
+from newfound.review.page import Chart, page
+from newfound.review.review import Review
+from newfound.run.folder import Folder
+
+HOST = "127.0.0.1"
+MOST_BYTES = 2**20
+"""Of an edit."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response to the browser."""
+
+    content: bytes
+    kind: str = "text/plain; charset=utf-8"
+    status: HTTPStatus = HTTPStatus.OK
+
+
+NOT_FOUND = Answer(b"There is nothing here.", status=HTTPStatus.NOT_FOUND)
+
+
+class Posted(BaseModel):
+    """An edit that the page sends, with the length of the log that it was made from."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    seen: int
+    verb: Literal["rename", "merge", "split", "move", "undo"]
+    names: dict[str, str] = {}
+    into: str = ""
+    others: list[str] = []
+    name: str = ""
+    rows: list[int] = []
+
+
+APPLY: Mapping[str, Callable[[Review, Posted], object]] = {
+    "rename": lambda review, edit: review.rename(edit.names),
+    "merge": lambda review, edit: review.merge(edit.into, *edit.others),
+    "split": lambda review, edit: review.split(edit.name),
+    "move": lambda review, edit: review.move_rows(edit.into, edit.rows),
+    "undo": lambda review, edit: review.undo(),
+}
+
+
+class Live:
+    """The pages and edits of one run. The edits are read again each time: others may make some too."""
+
+    def __init__(self, folder: Folder, pictures: Pictures) -> None:
+        self.folder, self.pictures = folder, pictures
+        review = Review(folder)
+        self.pile = review.pile
+        self.chart = Chart.of(self.pile, review.ids)
+
+    def get(self, path: str) -> Answer:
+        """The page itself, a thumbnail, or the images of a class, the least confident first."""
+        if not path:
+            text = page(Review(self.folder), self.pile, self.pictures, self.chart)
+            return Answer(text.encode(), "text/html; charset=utf-8")
+        found = re.fullmatch(r"(image|class)/(\d{1,9})", path, re.ASCII)
+        what, number = (found[1], int(found[2])) if found else ("", 0)
+        if what == "image" and number < len(self.pile.scores):
+            return Answer(*thumbnail(self.pictures(np.array([number]))[0]))
+        if what == "class":
+            review = Review(self.folder)
+            rows = np.flatnonzero(review.ids == number)
+            ordered = rows[np.argsort(review.assignments.confidence[rows], kind="stable")]
+            images = [{"row": row, "file": review.assignments.images[row]} for row in ordered.tolist()]
+            return Answer(json.dumps(images).encode(), "application/json")
+        return NOT_FOUND
+
+    def post(self, body: bytes) -> Answer:
+        """Apply one edit to the classes as the page shows them."""
+        try:
+            posted = Posted.model_validate_json(body)
+        except ValidationError:
+            return Answer(b"This is not an edit.", status=HTTPStatus.BAD_REQUEST)
+        try:
+            review = Review(self.folder)
+            if len(review.log) != posted.seen:
+                changed = b"The classes were edited in the meantime. Reload the page."
+                return Answer(changed, status=HTTPStatus.CONFLICT)
+            APPLY[posted.verb](review, posted)
+        except NewfoundError as error:
+            return Answer(str(error).encode(), status=HTTPStatus.CONFLICT)
+        return Answer(b"", status=HTTPStatus.NO_CONTENT)
+
+
+class Server(ThreadingHTTPServer):
+    """Answers only requests with the secret part of the address, so that no other page can edit anything."""
+
+    daemon_threads = True
+
+    def __init__(self, live: Live, port: int = 0) -> None:
+        """Port 0 is any free one."""
+        self.live, self.lock, self.secret = live, Lock(), secrets.token_urlsafe(12)
+        try:
+            super().__init__((HOST, port), Handler)
+        except OSError as error:
+            raise UsageError(
+                f"Cannot serve on port {port}: {reason_of(error)}. Choose another port."
+            ) from None
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self.server_port}/{self.secret}/"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A browser that closes the connection is not an error."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: Server
+
+    def do_GET(self) -> None:
+        self._answer(self.server.live.get)
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not re.fullmatch(r"\d{1,9}", length, re.ASCII) or int(length) > MOST_BYTES:
+            self._send(Answer(b"The edit is too long.", status=HTTPStatus.BAD_REQUEST))
+            return
+        body = self.rfile.read(int(length))
+        self._answer(lambda path: self.server.live.post(body) if path == "edit" else NOT_FOUND)
+
+    def _answer(self, respond: Callable[[str], Answer]) -> None:
+        secret, slash, path = self.path.partition("?")[0].removeprefix("/").partition("/")
+        if not secrets.compare_digest(secret.encode(), self.server.secret.encode()) or not slash:
+            self._send(NOT_FOUND)
+            return
+        with self.server.lock:
+            try:
+                answer = respond(path)
+            except (NewfoundError, OSError) as error:
+                answer = Answer(str(error).encode(), status=HTTPStatus.INTERNAL_SERVER_ERROR)
+        self._send(answer)
+
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(answer.content)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.end_headers()
+        self.wfile.write(answer.content)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Requests are not logged."""
