@@ -13,18 +13,19 @@ __version__ = "0.1.0"
 _HOMES = {
     "NovelClassDiscovery": "newfound.estimator",
     "discover": "newfound.api",
-    "Review": "newfound.review.review",
+    "estimate_num_novel": "newfound.api",
+    "predict": "newfound.api",
     "export": "newfound.api",
-    "estimate_num_novel": "newfound.experiment.estimation",
+    "hungarian_accuracy": "newfound.api",
+    "Review": "newfound.review.review",
     "from_arrays": "newfound.data.arrays",
-    "load_own": "newfound.data.own",
+    "from_folders": "newfound.data.folders",
     "load_benchmark": "newfound.data.benchmarks",
     "benchmark_names": "newfound.data.benchmarks",
     "method_names": "newfound.core.registry",
-    "hungarian_accuracy": "newfound.api",
     "NewfoundError": "newfound.core.errors",
 }
-"""The public names and where they live; each is imported when it is first asked for."""
+"""The public names and where they live; each is imported when it is first used."""
 
 __all__ = ["__version__", *_HOMES]
 
@@ -32,7 +33,6 @@ __all__ = ["__version__", *_HOMES]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'newfound' has no attribute {name!r}")
-    import_module("newfound.experiment")
     return getattr(import_module(_HOMES[name]), name)
 
 

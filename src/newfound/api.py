@@ -1,115 +1,149 @@
-"""The library from Python."""
+"""The library from Python: build a run, call it, return its record."""
 
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from newfound.core.config import Overrides
 from newfound.core.errors import DataError, UsageError
-from newfound.core.paths import checked_path
-from newfound.core.records import Say
+from newfound.core.files import as_path
 from newfound.core.registry import recipe_for
-from newfound.data.arrays import as_array
-from newfound.data.images import Dataset
-from newfound.experiment.check import check_run
-from newfound.experiment.discovery import discovered
-from newfound.experiment.folder import Folder
-from newfound.experiment.source import Source
-from newfound.experiment.telling import Lines, naming_arguments, voice, warn_of
+from newfound.data.dataset import Dataset
 from newfound.metrics import clustering
-from newfound.report.page import write_page
-from newfound.review.export import Format, write_export
-from newfound.review.files import How
-from newfound.review.review import Review
+from newfound.review.export import write_export
+from newfound.review.page import write_page
+from newfound.review.review import Predictions, Review
+from newfound.run import trained
+from newfound.run.events import LogProgress
+from newfound.run.folder import Folder
+from newfound.run.models import Estimate, Results
+from newfound.run.recipe import DEFAULT_METHOD, split_settings
+from newfound.run.run import Run
+
+log = logging.getLogger("newfound")
 
 
 def discover(
     method: str,
-    dataset: Dataset,
+    data: Dataset,
     out: str | Path,
     *,
     resume: bool = False,
     verbose: bool = True,
     **settings: Any,
-) -> dict[str, Any]:
-    """Find the novel classes of `dataset`, write a page about them, and return what `out`/results.json holds.
+) -> Results:
+    """Find the novel classes of `data` and write `out`/results.json, assignments.csv and report.html.
 
-    Settings are those of `newfound methods METHOD`; `pretrain.epochs` is given as `**{"pretrain.epochs": 5}`.
-    How it goes is printed if `verbose`; what looks wrong with the images, and what `warnings` holds in the
-    end, is warned of in any case.
+    Where the data set has no number of novel classes, it is estimated first. Settings are those that
+    `newfound methods METHOD` lists; `pretrain.epochs` is passed as `**{"pretrain.epochs": 5}`. What a run
+    says goes to the logger `newfound`; `verbose` shows it on standard output.
     """
-    if "num_novel" in settings:
-        raise UsageError(
-            "num_novel must be given with the images; got it as a setting; make the data set with "
-            "newfound.from_arrays(images, labels, num_novel)"
-        )
-    source, folder, say = Source.of(dataset), checked_path(out, "out"), voice(verbose)
-    warn_of(dataset.warnings)
-    with naming_arguments():
-        results = run_discovery(method, dataset, source, folder, settings, resume=resume, say=say)
-    say(f"to look at what was found, open {Folder(folder).report}")
-    warn_of(results["warnings"])
+    run = _run(method, data, out, resume, settings)
+    with shown(verbose):
+        return discovered(run)
+
+
+def discovered(run: Run) -> Results:
+    """Run it, with its page and what it says about the images."""
+    tell_about(run.data)
+    results = run.discover()
+    if run.data.source is None or not run.data.source.has_truth:
+        images = run.data.split.unlabelled
+        write_page(Review.open(run.folder.path), trained.Pictures.of(images))
+        log.info("open %s to see the classes", run.folder.report)
+    log.info("images in each novel class: %s", ", ".join(map(str, results.cluster_sizes)))
+    for warning in results.warnings:
+        log.warning(warning)
     return results
 
 
-def run_discovery(
-    method: str,
-    dataset: Dataset,
-    source: Source,
-    out: Path,
-    settings: Overrides,
+def estimate_num_novel(
+    data: Dataset,
+    out: str | Path,
     *,
+    method: str = DEFAULT_METHOD,
     resume: bool = False,
-    say: Say,
-) -> dict[str, Any]:
-    """A whole run on images at hand, of which `source` tells where they come from; returns its results."""
-    recipe = recipe_for(method, source.name, settings)
-    check_run(recipe, dataset.split)
-    say(dataset.note)
-    folder, cache = Folder(out), out.parent / "pretrained"
-    results, pile = discovered(
-        folder, source, dataset, recipe, cache, resume=resume, watch=Lines(say), say=say
-    )
-    write_page(Review.open(out), pile)
-    say(f"images in each novel class: {', '.join(map(str, results['cluster_sizes']))}")
-    return results
+    verbose: bool = True,
+    **settings: Any,
+) -> Estimate:
+    """Estimate the number of novel classes: `num_novel`, the range `low` to `high`, and the `curve`.
+
+    A later `discover` in the same folder uses it. Settings are those of the method, whose pretraining the
+    features come from, and of the estimate: `**{"estimate.max_novel": 30}`.
+    """
+    run = _run(method, data, out, resume, settings)
+    with shown(verbose):
+        tell_about(data)
+        found = run.estimate()
+        for warning in found.warnings:
+            log.warning(warning)
+    return found
+
+
+def predict(run: str | Path, images: str | Path, *, strict: bool = False) -> Predictions:
+    """The class, known or novel, of each new image: a folder, a CSV, a list of files or one file."""
+    return Review.open(run).predict(as_path(images, "images"), strict)
 
 
 def export(
-    run: str | Path, out: str | Path, form: Format | None = None, link: How | None = None
+    run: str | Path, out: str | Path, form: str | None = None, link: str | None = None
 ) -> dict[str, str]:
-    """Write the pile of a finished run with its classes: a table, COCO, or a folder for each class.
+    """Write the classes of a finished run as a table, COCO, or a folder for each class.
 
-    Returns the classes whose folders have other names than they.
+    Returns class → folder where a folder could not have the name of its class.
     """
-    return write_export(Review.open(run), checked_path(out, "out"), form, link)
+    return write_export(Review.open(run), as_path(out, "out"), form, link)
+
+
+def _run(method: str, data: Dataset, out: str | Path, resume: bool, settings: dict[str, Any]) -> Run:
+    if not isinstance(data, Dataset) or "num_novel" in settings:
+        raise UsageError("Pass the data set that newfound.from_arrays or from_folders makes with num_novel.")
+    search, others = split_settings(settings)
+    recipe = recipe_for(method, data.source.name if data.source else "own", others)
+    folder = Folder(as_path(out, "out"))
+    return Run(folder, data, recipe, search=search, resume=resume, watch=LogProgress())
+
+
+def tell_about(data: Dataset) -> None:
+    """Log what was loaded and what looks wrong with it."""
+    log.info(data.note)
+    for warning in data.warnings:
+        log.warning(warning)
+
+
+@contextmanager
+def shown(verbose: bool) -> Iterator[None]:
+    """Show the log on standard output, unless the caller's own handlers show it.
+
+    A level that the caller has set for the logger `newfound` stays.
+    """
+    if not verbose or log.handlers or (log.hasHandlers() and log.isEnabledFor(logging.INFO)):
+        yield
+        return
+    handler, level, propagate = logging.StreamHandler(sys.stdout), log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(level or logging.INFO)
+    log.propagate = False  # handlers of the root logger would show every line once more
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+        log.propagate = propagate
 
 
 def hungarian_accuracy(predicted: ArrayLike | Tensor, true: ArrayLike | Tensor) -> float:
     """The share of samples that the best one-to-one match of clusters (n,) with classes (n,) gets right."""
-    given = [_named(predicted), _named(true)]
+    given = [np.asarray(each.cpu() if isinstance(each, Tensor) else each) for each in (predicted, true)]
     shapes = [each.shape for each in given]
-    if shapes[0] != shapes[1] or len(shapes[0]) != 1 or given[0].size == 0:
-        raise DataError(
-            f"clusters and classes must be (n,), one of each for every sample; got {shapes[0]} and "
-            f"{shapes[1]}; give the cluster and the class of each"
-        )
+    if shapes[0] != shapes[1] or len(shapes[0]) != 1 or not given[0].size:
+        raise DataError(f"Clusters and classes must both be (n,), got {shapes[0]} and {shapes[1]}.")
     ids = (torch.from_numpy(np.unique(each, return_inverse=True)[1]) for each in given)
     return clustering.hungarian_accuracy(*ids)
-
-
-def _named(given: ArrayLike | Tensor) -> NDArray[Any]:
-    """What clusters or classes are called: whole numbers of whatever type, or names."""
-    values = as_array(
-        given.cpu() if isinstance(given, Tensor) else given, "clusters or classes", "leave such samples out"
-    )
-    for each in values.ravel().tolist():
-        if not (isinstance(each, int | str | bytes) or (isinstance(each, float) and each.is_integer())):
-            raise DataError(
-                f"clusters and classes must be whole numbers or names; got {each!r}; leave such samples out"
-            )
-    return values

@@ -1,58 +1,55 @@
 """The verbs of `newfound`: one function each, whose module is imported when it is called.
 
-So the list of them comes at once: most need torch, which takes seconds to import.
+So `newfound --help` answers at once: most verbs need torch, which takes seconds to import.
 """
 
 import ast
+import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from newfound.cli.interrupt import end_imports
+from newfound import __version__
+from newfound.cli.console import RESUMABLE, log_to_console, worded
+from newfound.cli.signals import INTERRUPTED, end_imports
+from newfound.core.errors import NewfoundError, ran_out_of_memory
 
 VERBS = {
-    "Find new classes": {
+    "Use": {
         "demo": "demo",
-        "estimate": "estimate",
-        "discover": "train",
+        "discover": "discover",
+        "estimate": "discover",
+        "predict": "runs",
+        "export": "classes",
+        "data": "lists",
+        "encoders": "lists",
+    },
+    "Look and correct": {
+        "review": "runs",
+        "classes": "classes",
         "report": "report",
-        "trust": "trust",
-        "predict": "use",
+        "trust": "runs",
+        "relocate": "runs",
     },
-    "Make them yours": {
-        "review": "review",
-        "classes": "edit",
-        "rename": "edit",
-        "merge": "edit",
-        "split": "edit",
-        "move": "edit",
-        "undo": "edit",
-        "export": "edit",
-        "relocate": "use",
-    },
-    "Study methods": {
-        "data": "look",
-        "methods": "look",
-        "pretrain": "train",
-        "compare": "compare",
-        "calibrate": "calibrate",
-        "evaluate": "use",
-        "figures": "use",
-        "reproduce": "reproduce",
-        "tables": "tables",
-        "bench": "bench",
+    "Research": {
+        "methods": "lists",
+        "compare": "research",
+        "calibrate": "research",
+        "reproduce": "research",
+        "tables": "research",
     },
 }
-"""What a person is after → verb → the module that has a function of that name."""
+"""Panel of the help → verb → the module with a function of that name."""
+TRAINING = (*RESUMABLE, "compare", "calibrate", "reproduce", "trust")
 MODULES = {verb: module for verbs in VERBS.values() for verb, module in verbs.items()}
 
 
 class Verbs(TyperGroup):
-    """Knows what each verb is about, and imports the one that is called."""
+    """Knows the help of each verb, and imports the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, known, rest = super().resolve_command(ctx, args)
@@ -63,25 +60,96 @@ def command(name: str) -> Any:
     """A verb with its arguments and options."""
     module, alone = import_module(f"newfound.cli.{MODULES[name]}"), typer.Typer(add_completion=False)
     end_imports()
-    alone.command(name, epilog=getattr(module, "EPILOG", None))(getattr(module, name))
+    alone.command(name, epilog=getattr(module, "EPILOGS", {}).get(name))(getattr(module, name))
     return get_command(alone)
 
 
 def _about(name: str) -> str:
-    """The docstring of a verb, read and not imported."""
+    """The docstring of a verb, read without importing its module."""
     source = Path(__file__).with_name(f"{MODULES[name]}.py").read_text(encoding="utf-8")
     functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
     return next(ast.get_docstring(function) or "" for function in functions if function.name == name)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"newfound {__version__}")
+        raise typer.Exit
+
+
+def _newfound(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Novel class discovery: find the classes that nobody has labelled among your images."""
+
+
 app = typer.Typer(
     name="newfound",
     cls=Verbs,
-    help="Find the classes nobody has named in a pile of unlabelled images.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.callback()(_newfound)
 for panel, verbs in VERBS.items():
     for name in verbs:
         app.command(name, help=_about(name), rich_help_panel=panel)(lambda: None)
+
+
+def run(arguments: list[str]) -> int | None:
+    """Run a command; whatever a user can fix becomes one line on stderr and an exit code."""
+    verb = arguments[0]
+    # The base of typer's usage errors, which some versions take from click and others ship themselves.
+    bad_call = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+    for each in arguments:
+        if not each or (each.startswith("--") and each.find("=") == len(each) - 1):
+            return _fail(f"{each[:-1] or 'An argument'} is empty. Perhaps a shell variable is not set.", 2)
+    log_to_console()
+    try:
+        code: int | None = app(arguments, prog_name="newfound", standalone_mode=False)
+        return (
+            _interrupted(verb) if code == INTERRUPTED else code
+        )  # what some versions of typer make of Ctrl-C
+    except (typer.Abort, KeyboardInterrupt):
+        return _interrupted(verb)
+    except NewfoundError as error:
+        return _fail(worded(error, verb), error.exit_code)
+    except bad_call as error:
+        return _fail(_usage(error), 2)
+    except OSError as error:
+        return _fail(f"{error.strerror}: {error.filename}" if error.filename else f"{error}.", 1)
+    except (MemoryError, RuntimeError) as error:
+        if not ran_out_of_memory(error):
+            raise
+        return _fail("Out of memory. Free some, or use a smaller batch_size or --size.", 1)
+
+
+def _interrupted(verb: str) -> int:
+    """Ctrl-C where no checkpoint was waited for."""
+    how = f" Repeat the command{' with --resume' if verb in RESUMABLE else ''} to continue."
+    return _fail(f"Stopped by Ctrl-C.{how if verb in TRAINING else ''}", INTERRUPTED)
+
+
+def _usage(error: typer.BadParameter) -> str:
+    """An error of typer, with a hint."""
+    command = error.ctx.command_path if error.ctx else "newfound"
+    return f"{error.format_message().rstrip('.')}. {_usage_hint(error)}`{command} --help` lists the options."
+
+
+def _usage_hint(error: typer.BadParameter) -> str:
+    """How to write a setting, or a name that begins with a dash, that was given like an option."""
+    option, own = getattr(error, "option_name", "") or "", error.ctx.command.params if error.ctx else []
+    if option and not option.startswith("--"):
+        return "Write -- before names that begin with -. "
+    known = {name for each in own for name in (each.name, *each.opts)}
+    if "settings" not in known or option in known or not option:
+        return ""
+    return f"Settings are written as {option[2:].replace('-', '_')}=VALUE. "
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return code

@@ -1,109 +1,163 @@
-"""The main job on the embedded data: digits 0-4 are known, 5-9 are to be found."""
+"""The main task on the embedded data: digits 0-4 are known, 5-9 are to be found."""
 
-from collections.abc import Iterator
+import shlex
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
+import numpy as np
 import torch
 import typer
-from rich.console import Console
+from numpy.typing import NDArray
+from rich.table import Table
+from sklearn.cluster import KMeans
 
-from newfound.cli.output import output
-from newfound.cli.progress import EpochProgress
-from newfound.cli.use import draw_run_curves, run_scores
-from newfound.core.errors import UsageError
-from newfound.core.records import Say
+from newfound.cli.console import console, shown_as
+from newfound.cli.progress import Progress
+from newfound.cli.report import draw_run_curves, draw_runs
+from newfound.cli.results import Row, results_table
+from newfound.core.errors import Hint, UsageError
+from newfound.core.files import check_writable, write_record, writing
 from newfound.core.registry import recipe_for
-from newfound.engine.files import check_writable, write_json, writing
-from newfound.experiment import Folder, Source
-from newfound.experiment.discovery import discovered
-from newfound.experiment.pixels import pixel_kmeans
-from newfound.experiment.reopen import pile_of
-from newfound.report.figures import figures
-from newfound.report.page import write_page
-from newfound.report.tables import demo_recipe, demo_table
+from newfound.core.source import Source
+from newfound.data import load
+from newfound.data.dataset import Dataset
+from newfound.data.images import ImageSet
+from newfound.metrics.protocols import clustering, summarise
+from newfound.review.page import write_page
 from newfound.review.review import Review
+from newfound.run.folder import Folder
+from newfound.run.models import Results, Timing
+from newfound.run.provenance import peak_memory, provenance
+from newfound.run.run import Run
+from newfound.run.trained import Pictures
 
-SOURCE = Source(benchmark="digits")
-METHODS = ("kmeans", "uno-v2", "iic")
+METHODS = {
+    "kmeans-pixels": "k-means on raw pixels",
+    "kmeans": "k-means on pretrained features",
+    "uno-v2": "UNO v2",
+    "iic": "IIC",
+}
+"""What the demo compares."""
 PIXELS = "kmeans-pixels/results.json"
-"""What a demo writes first; no other run writes it."""
+"""The first file that a demo writes; no other run writes it."""
 FOLDERS = ("kmeans", "uno-v2", "kmeans-pixels", "pretrained", "tensorboard")
 """What a demo writes besides the files of its run and its figures."""
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="The run folder.")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every random stream.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The seed of every random stream.")] = 0,
 ) -> None:
-    """Find the digits 5-9, knowing only 0-4: pretrain, discover, compare, draw."""
-    _check_room(out)
-    # For tensors this small a second thread mostly waits; and with one the numbers are those on record.
+    """Find the digits 5-9, knowing only 0-4: pretrain, discover, compare four methods, draw."""
+    _check_free(out)
+    # For tensors this small a second thread mostly waits, and the recorded numbers are those of one thread.
     torch.set_num_threads(1)
-    console = output()
-    with _in_place_of(out) as new:
-        _compare(console, new, out, seed)
-    drawn = figures([run_scores(out / "uno-v2"), run_scores(out)], out / "figures")
-    drawn += draw_run_curves(out, out / "figures")
-    console.print(
-        f"written: {out}/results.json, {out}/assignments.csv, {len(drawn)} figures in {out}/figures"
-    )
+    with _replacing(out) as new, shown_as(new, out):
+        _run_all(new, f"newfound demo --out {shlex.quote(str(out))} --seed {seed}", seed)
     mine = Folder(out)
-    write_page(Review.open(out), pile_of(mine), call=f"newfound demo --out {mine.quoted} --seed {seed}")
-    console.print(f"to look at what was found, open {mine.report}")
+    drawn = [
+        *draw_runs([Folder(out / "uno-v2"), mine], out / "figures"),
+        *draw_run_curves(mine.read_metrics(), out / "figures"),
+    ]
+    console().print(f"written: {mine.results}, {mine.assignments}, {len(drawn)} figures in {out}/figures")
+    write_page(Review.open(out), Pictures.load(mine))
+    console().print(f"Open {mine.report} to look at the classes.")
 
 
-def _compare(console: Console, new: Path, out: Path, seed: int) -> None:
-    """All methods side by side, into the folder `new` that is to become `out`."""
-    dataset = SOURCE.load()
-    console.print(dataset.note)
-    pixels = pixel_kmeans(dataset, seed)
-    write_json(new / PIXELS, pixels)
-    records = [pixels]
-    for method in METHODS:
-        track = "matched" if demo_recipe(method) == "matched" else "published"
-        recipe = recipe_for(method, SOURCE.name, {"seed": seed, "track": track})
-        folder, cache = Folder(new if method == "iic" else new / method), new / "pretrained"
-        with EpochProgress(console, label=f"{method} ") as progress:
-            say = _naming(out, new, progress.say)
-            records.append(discovered(folder, SOURCE, dataset, recipe, cache, watch=progress, say=say)[0])
+def _run_all(new: Path, command: str, seed: int) -> None:
+    """All methods on the same images, into the folder `new`."""
+    data = load(Source(benchmark="digits"))
+    console().print(data.note)
+    records = [pixel_kmeans(data, seed)]
+    write_record(new / PIXELS, records[0])
+    with Progress() as progress:
+        for method in list(METHODS)[1:]:
+            track = "matched" if demo_recipe(method) == "matched" else "published"
+            recipe = recipe_for(method, "digits", {"seed": seed, "track": track})
+            folder = Folder(new if method == "iic" else new / method, shared=new / "pretrained")
+            watch = progress.labelled(method)
+            records.append(Run(folder, data, recipe, command=command, watch=watch).discover())
     for record in records:
-        for warning in record.get("warnings", ()):
-            console.print(f"warning: {record['method']}: {warning}")
-    console.print(demo_table(records))
+        for warning in record.warnings:
+            console().print(f"warning: {record.method}: {warning}")
+    console().print(demo_table(records))
 
 
-def _naming(out: Path, new: Path, say: Say) -> Say:
-    """Lines about files in `new` name the place where they will be."""
-    return lambda line: say(line.replace(str(new), str(out)))
+def demo_recipe(method: str) -> str:
+    """k-means sees the features that the others start from, so it runs on the matched track."""
+    return "matched" if method == "kmeans" else "newfound"
 
 
-def _check_room(out: Path) -> None:
-    """An earlier demo may be replaced, but neither anything else nor what a person made of it."""
+def demo_table(records: Iterable[Results]) -> Table:
+    """The table of the demo, from the results of each of its methods."""
+    rows = [Row(METHODS[each.method], each, _discovery_seconds(each)) for each in records]
+    title = (
+        "digits 5-9 found knowing 0-4; published track with our settings, k-means on the matched track;\n"
+        "one run, seconds without pretraining"
+    )
+    return results_table(rows, title)
+
+
+def _discovery_seconds(results: Results) -> float | None:
+    timing = results.timing.get("discover")
+    return None if timing is None else timing.seconds
+
+
+def pixel_kmeans(data: Dataset, seed: int, restarts: int = 20) -> Results:
+    """k-means on raw pixels by the task-aware protocol: what the images give away before any learning."""
+    truth, task = data.truth, data.split.task
+    assert truth is not None
+    start = time.perf_counter()
+    novel = truth.test_labels >= task.num_known
+    model = KMeans(task.num_novel, n_init=restarts, random_state=seed).fit(_pixels(data.split.unlabelled))
+    predicted = {"train": model.labels_, "test": model.predict(_pixels(truth.test)[novel.numpy()])}
+    classes = {"train": truth.labels, "test": truth.test_labels[novel]}
+    seconds = time.perf_counter() - start
+    train, test = (
+        [
+            clustering(
+                torch.from_numpy(predicted[split]).long(), classes[split] - task.num_known, task.num_novel
+            )
+        ]
+        for split in ("train", "test")
+    )
+    cpu = torch.device("cpu")
+    return Results(
+        method="kmeans-pixels",
+        recipe="newfound",
+        benchmark=data.name,
+        seed=seed,
+        config={"restarts": restarts},
+        **provenance(cpu).model_dump(),
+        peak_memory_gib=round(peak_memory(cpu), 3),
+        timing={"discover": Timing(seconds=seconds)},
+        task_aware=summarise(0, train, test).task_aware,
+    )
+
+
+def _pixels(images: ImageSet) -> NDArray[np.floating]:
+    pixels: NDArray[np.floating] = images.take(torch.arange(len(images))).flatten(1).float().numpy()
+    return pixels
+
+
+def _check_free(out: Path) -> None:
+    """An earlier demo may be replaced, but nothing else, and nothing that a person made of it."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         check_writable(out / PIXELS)
         return
-    if not (out / PIXELS).is_file():
-        raise UsageError(
-            f"{out} must be empty or hold an earlier demo; it holds something else; choose another --out"
-        )
-    folder = Folder(out)
-    for path, what in (
-        (folder.edits, "your edits of an earlier demo's classes"),
-        (folder.trust.path, "your trial of an earlier demo"),
-    ):
-        if path.exists():
-            raise UsageError(
-                f"{out} must hold nothing that is yours; it holds {what}, {path}; choose another --out, or "
-                "move it away"
-            )
+    mine = next((path for path in (Folder(out).edits, Folder(out).trust) if path.exists()), None)
+    if mine or not (out / PIXELS).is_file():
+        what = f"{mine}, your work on an earlier demo" if mine else "something else than a demo"
+        raise UsageError(f"{out} holds {what}.", Hint.NEW_FOLDER)
 
 
 @contextmanager
-def _in_place_of(out: Path) -> Iterator[Path]:
-    """A folder beside `out` whose files take the place of an earlier demo's once all of them are there."""
+def _replacing(out: Path) -> Iterator[Path]:
+    """A folder beside `out` whose files replace those of an earlier demo once all of them are there."""
     out.mkdir(parents=True, exist_ok=True)
     with writing(out), TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as private:
         new, earlier = Path(private, "new"), Path(private, "earlier")

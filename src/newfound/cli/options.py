@@ -1,33 +1,44 @@
-"""Arguments and options that several verbs have."""
+"""Arguments and options that several verbs share."""
 
+import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from newfound.cli.stopping import time_after
-from newfound.core.config import parse_overrides
-from newfound.experiment.question import USUAL
+from newfound.cli.signals import time_after
+from newfound.core.errors import UsageError
+from newfound.core.source import Source
 
-RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.")]
-Method = Annotated[str, typer.Argument(help="A method; `newfound methods` lists them.")]
+DEFAULT_METHOD = "iic"
+AUTO = "auto"
+"""--num-novel where the number is to be estimated."""
+
+RunFolder = Annotated[Path, typer.Argument(help="The run folder.")]
+Method = Annotated[str, typer.Argument(help="The method; `newfound methods` lists them.")]
 Settings = Annotated[
     list[str] | None,
     typer.Argument(help="Settings as key=value, for example epochs=50 pretrain.epochs=20 alpha=0.1."),
 ]
-Data = Annotated[str | None, typer.Option("--data", help="A named benchmark; `newfound data` lists them.")]
-DataDir = Annotated[str | None, typer.Option(help="Where the benchmark's official files are.")]
-MovedDataDir = Annotated[str | None, typer.Option(help="Where the benchmark's files are now, if they moved.")]
-Subset = Annotated[int | None, typer.Option(min=1, help="Keep this many images of each class.")]
+Data = Annotated[str | None, typer.Option("--data", help="A benchmark; `newfound data` lists them.")]
+DataDir = Annotated[str | None, typer.Option(help="The folder of the benchmark's official files.")]
+MovedDataDir = Annotated[str | None, typer.Option(help="The folder of the benchmark's files, if they moved.")]
+Subset = Annotated[int | None, typer.Option(min=1, help="Use at most this many images of each class.")]
 Labelled = Annotated[
-    str | None, typer.Option(help="Your labelled images: a folder for each class, or a CSV.")
+    str | None, typer.Option(help="Your labelled images: one folder for each class, or a CSV.")
 ]
 Unlabelled = Annotated[str | None, typer.Option(help="Your unlabelled images: a folder, a CSV or a list.")]
 NumNovel = Annotated[
     str | None,
-    typer.Option(help="How many new classes to find in your images; auto, the default, estimates it."),
+    typer.Option(
+        parser=lambda text: text if text == AUTO else str(int(text)),
+        metavar="INTEGER|auto",
+        help="The number of novel classes; auto, the default for your own images, estimates it.",
+    ),
 ]
-Size = Annotated[int | None, typer.Option(help="Side in pixels that your images are resized to.")]
+Size = Annotated[int | None, typer.Option(help="Resize your images to this many pixels a side.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail on the first file that cannot be decoded.")]
 Out = Annotated[Path | None, typer.Option(help="The run folder; by default runs/DATA-METHOD.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
@@ -36,13 +47,58 @@ StopAfter = Annotated[
     typer.Option(
         parser=time_after,
         metavar="TIME",
-        help="End at a checkpoint after this time, for example 9m, to go on later.",
+        help="Stop at a checkpoint after this time, for example 9m, to continue later.",
     ),
 ]
-"""When that is: one end for all that a call runs."""
+"""When that is, by `time.monotonic`: one deadline for everything that a command runs."""
+HoldOut = Annotated[
+    int | None, typer.Option("--hold-out", help="How many known classes to hide; by default two fifths.")
+]
 
 
-def method_and_settings(method: str, settings: list[str] | None) -> tuple[str, dict[str, str]]:
-    """The two where METHOD may be left out: a first word that is a setting is no method."""
-    words = settings or []
-    return (USUAL, parse_overrides([method, *words])) if "=" in method else (method, parse_overrides(words))
+def method_and_settings(method: str, settings: Sequence[str] | None) -> tuple[str, dict[str, str]]:
+    """METHOD may be left out: a first word with `=` is a setting."""
+    words = list(settings or [])
+    if "=" in method:
+        return DEFAULT_METHOD, parse_overrides([method, *words])
+    return method, parse_overrides(words)
+
+
+def parse_overrides(arguments: Sequence[str]) -> dict[str, str]:
+    """`["alpha=0.1", ...]` → `{"alpha": "0.1", ...}`; the values are checked when they are applied."""
+    out: dict[str, str] = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not (key and equals) or key in out:
+            raise UsageError(f"Settings are written as key=value, each key once; got {argument!r}.")
+        out[key] = value
+    return out
+
+
+def source_of(
+    data: str | None,
+    data_dir: str | None,
+    subset: int | None,
+    labelled: str | None,
+    unlabelled: str | None,
+    size: int | None,
+    strict: bool,
+    num_novel: str | None = None,
+) -> Source:
+    """The images that the options name."""
+    number = None if num_novel in (None, AUTO) else int(num_novel)
+    return Source(
+        benchmark=data,
+        data_dir=data_dir,
+        subset=subset,
+        labelled=labelled,
+        unlabelled=unlabelled,
+        size=size,
+        strict=strict,
+        num_novel=number,
+    )
+
+
+def typed_command() -> str:
+    """The command as it was typed, for the record of a run."""
+    return shlex.join(["newfound", *sys.argv[1:]])

@@ -1,0 +1,119 @@
+"""What the command line prints: log lines, what was loaded and left out, and how hints are worded."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from newfound.core.errors import Hint, NewfoundError
+
+if TYPE_CHECKING:
+    from newfound.data.dataset import Dataset
+
+UNFOLDED = 1000
+"""Columns where no terminal sets a limit."""
+MOST_LINES = 20
+"""Lines about files that were left out."""
+
+RESUMABLE = ("discover", "estimate")
+"""The verbs with --resume; the other verbs that train continue by themselves."""
+
+HINTS: Mapping[Hint, str] = {
+    Hint.RESUME: "Finish it first: repeat the command that started it with --resume.",
+    Hint.NEW_FOLDER: "Choose another output path.",
+    Hint.RESUME_OR_NEW_FOLDER: "Add --resume to continue it, or choose another --out.",
+    Hint.RETRY: "Repeat the command once that is fixed.",
+    Hint.NUM_NOVEL: "Use --num-novel if you know the number.",
+    Hint.DATA_DIR: "Use --data-dir for the folder of the official files.",
+    Hint.SOURCE: "Use --data NAME, or --labelled and --unlabelled.",
+    Hint.RELOCATE: "If the images moved, use newfound relocate.",
+    Hint.METHODS: "`newfound methods` lists the methods.",
+    Hint.SETTINGS: "`newfound methods METHOD` lists the settings.",
+    Hint.ENCODERS: "`newfound encoders` lists the encoders.",
+    Hint.BENCHMARKS: "`newfound data` lists the benchmarks.",
+    Hint.HOLD_OUT: "Leave out --hold-out for the default, two fifths of the known classes.",
+    Hint.FORMAT: "Choose another file name, or use --format.",
+    Hint.CLASSES: "`newfound classes RUN` lists the classes.",
+    Hint.NO_STRICT: "Fix or remove the file, or leave out --strict.",
+}
+"""The wording of every hint."""
+RESUMING = {
+    Hint.RESUME: "Add --resume to continue it.",
+    Hint.NEW_FOLDER: "Choose another --out.",
+    Hint.RETRY: "Repeat the command with --resume once that is fixed.",
+}
+"""The wording where the verb itself has --resume."""
+
+
+@cache
+def console() -> Console:
+    """Standard output; what is not a terminal gets plain lines, unfolded."""
+    found = Console(markup=False, highlight=False, emoji=False)
+    if not found.is_terminal:
+        found.width = UNFOLDED
+    return found
+
+
+class ConsoleHandler(logging.Handler):
+    """Prints what `newfound` logs: information as it is, warnings as `warning: ...`."""
+
+    label = ""
+    """Before every line: which of several runs it is about."""
+    renamed = ("", "")
+    """A path, and what is shown instead of it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        prefix = "warning: " if record.levelno >= logging.WARNING else ""
+        console().print(f"{self.label}{prefix}{record.getMessage().replace(*self.renamed)}")
+
+
+HANDLER = ConsoleHandler()
+
+
+def log_to_console() -> None:
+    """Show on the console what every part of newfound logs."""
+    logger = logging.getLogger("newfound")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(HANDLER)  # once, however often it is called
+
+
+@contextmanager
+def shown_as(path: object, instead: object) -> Iterator[None]:
+    """Within the block, lines name another path than the present one of the files."""
+    HANDLER.renamed = str(path), str(instead)
+    try:
+        yield
+    finally:
+        HANDLER.renamed = "", ""
+
+
+def show_data(data: "Dataset") -> None:
+    """What was loaded, what looks wrong with it, and what was left out."""
+    console().print(data.note)
+    show_warnings(data.warnings)
+    show_left_out(data.skipped)
+
+
+def show_warnings(lines: Sequence[str]) -> None:
+    for line in lines:
+        console().print(f"warning: {line}")
+
+
+def show_left_out(lines: Sequence[str]) -> None:
+    """The first lines, whatever characters their file names have, and how many more there are."""
+    for line in lines[:MOST_LINES]:
+        shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
+        console().print(f"left out: {shown}")
+    if len(lines) > MOST_LINES:
+        console().print(f"left out: {len(lines) - MOST_LINES:,} more")
+
+
+def worded(error: NewfoundError, verb: str) -> str:
+    """The message of an error, and its hint in words of the command line."""
+    if error.hint is None:
+        return error.message
+    hints = {**HINTS, **RESUMING} if verb in RESUMABLE else HINTS
+    return f"{error.message} {hints[error.hint]}"

@@ -1,0 +1,165 @@
+"""The verbs that find novel classes: discover and estimate."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from newfound.cli import options as opt
+from newfound.cli.console import console, show_data, show_warnings
+from newfound.cli.progress import Progress, cpu_advice
+from newfound.cli.results import curve_table, show_results
+from newfound.cli.signals import Stopping
+from newfound.core.errors import unknown
+from newfound.core.files import check_writable
+from newfound.core.registry import recipe_for
+from newfound.core.settings import Overrides
+from newfound.core.source import Source
+from newfound.data import load
+from newfound.estimate.trial import PREFIX, EstimateConfig
+from newfound.report.figures import draw_estimate, verdict
+from newfound.review.page import write_page
+from newfound.review.review import Review
+from newfound.run.folder import Folder
+from newfound.run.models import Estimate
+from newfound.run.recipe import split_settings
+from newfound.run.run import Run
+from newfound.run.trained import Pictures
+
+EPILOGS = {
+    "estimate": "Settings of the estimate: "
+    + "; ".join(
+        f"{PREFIX}{each.name}={each.default} ({each.metadata['meaning']})" for each in fields(EstimateConfig)
+    )
+}
+
+
+def discover(
+    method: opt.Method = opt.DEFAULT_METHOD,
+    settings: opt.Settings = None,
+    *,
+    data: opt.Data = None,
+    data_dir: opt.DataDir = None,
+    subset: opt.Subset = None,
+    labelled: opt.Labelled = None,
+    unlabelled: opt.Unlabelled = None,
+    num_novel: opt.NumNovel = None,
+    size: opt.Size = None,
+    strict: opt.Strict = False,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="STAGE", help="Only pretrain, up to this stage, and cache the weights."),
+    ] = None,
+    pretrained: Annotated[
+        Path | None, typer.Option(help="Start from this checkpoint: ours, or one of the UNO and IIC codes.")
+    ] = None,
+    out: opt.Out = None,
+    resume: opt.Resume = False,
+    stop_after: opt.StopAfter = None,
+) -> None:
+    """Find the novel classes: pretrain, discover, write the results, assignments and a page."""
+    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict, num_novel)
+    method, overrides = opt.method_and_settings(method, settings)
+    if pretrained is not None:
+        overrides["pretrained"] = str(pretrained)
+    with _opened(source, method, overrides, out, resume, stop_after, auto=num_novel == opt.AUTO) as run:
+        if run.data.num_novel is None:
+            show_estimate(run.estimate(), run.folder)
+        if until is not None:
+            if until not in run.recipe.pretraining:
+                raise unknown(f"pretraining stage of {method}", until, run.recipe.pretraining)
+            run.pretrain(until)
+            console().print(f"Pretrained weights are cached in {run.folder.cache}.")
+            return
+        results = run.discover()
+    show_results(results)
+    console().print(f"written: {run.folder.results}, {run.folder.assignments}")
+    if not run.source.has_truth:
+        write_page(Review.open(run.folder.path), Pictures.of(run.data.split.unlabelled))
+        console().print(f"Open {run.folder.report} to look at the classes.")
+
+
+def estimate(
+    method: Annotated[
+        str, typer.Argument(help="The method whose pretraining provides the features.")
+    ] = opt.DEFAULT_METHOD,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(help="Settings as key=value, for example pretrain.epochs=20 estimate.max_novel=30."),
+    ] = None,
+    *,
+    data: opt.Data = None,
+    data_dir: opt.DataDir = None,
+    subset: opt.Subset = None,
+    labelled: opt.Labelled = None,
+    unlabelled: opt.Unlabelled = None,
+    size: opt.Size = None,
+    strict: opt.Strict = False,
+    algorithm: Annotated[
+        Literal["dtc", "gcd"] | None,
+        typer.Option(help="By default DTC's, or GCD's if there are few known classes."),
+    ] = None,
+    out: opt.Out = None,
+    resume: opt.Resume = False,
+    stop_after: opt.StopAfter = None,
+) -> None:
+    """Estimate the number of novel classes and its range; discover with the same --out reuses it."""
+    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict)
+    method, overrides = opt.method_and_settings(method, settings)
+    if algorithm is not None:
+        overrides[f"{PREFIX}algorithm"] = algorithm
+    with _opened(source, method, overrides, out, resume, stop_after, auto=True) as run:
+        found = run.estimate()
+    show_estimate(found, run.folder)
+
+
+@contextmanager
+def _opened(
+    source: Source,
+    method: str,
+    settings: Overrides,
+    out: Path | None,
+    resume: bool,
+    stop_after: float | None,
+    *,
+    auto: bool,
+) -> Iterator[Run]:
+    """A run that was checked, with its progress shown; `auto` ignores the known number of novel classes."""
+    unknown_number = auto or source.benchmark is None is source.num_novel
+    search, others = split_settings(settings) if unknown_number else ({}, settings)
+    recipe = recipe_for(method, source.name, others)
+    folder = Folder(out or Path("runs") / f"{source.name}-{method}")
+    check_writable(folder.config)
+    data = load(source)
+    if auto:
+        data = replace(data, split=replace(data.split, num_novel=None))
+    show_data(data)
+    with (
+        Progress(cpu_advice(recipe, data.split.look)) as progress,
+        Stopping(stop_after, resume=True) as stopping,
+    ):
+        run = Run(
+            folder,
+            data,
+            recipe,
+            search=search,
+            resume=resume,
+            command=opt.typed_command(),
+            watch=progress,
+            should_stop=stopping,
+        )
+        run.check()
+        yield run
+
+
+def show_estimate(found: Estimate, folder: Folder) -> None:
+    """Draw an estimate, and print its table and what it says."""
+    figure = folder.estimate.with_suffix(".png")
+    draw_estimate(found, figure)
+    console().print(curve_table(found))
+    console().print(f"Estimate: {verdict(found)}.")
+    show_warnings(found.warnings)
+    console().print(f"written: {folder.estimate}, {figure}")

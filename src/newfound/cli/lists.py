@@ -1,0 +1,98 @@
+"""The verbs that list what there is: benchmarks, encoders, methods."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from newfound.cli.console import console
+from newfound.core.catalogue import MethodCard, catalogue
+from newfound.core.errors import Hint, unknown
+from newfound.lab.recorded import load_records, status
+
+
+def data() -> None:
+    """List the benchmarks and the files that each needs."""
+    from newfound.data.benchmarks import describe_benchmarks
+
+    table = Table("name", "known", "novel", "needs", title="newfound discover METHOD --data NAME")
+    for row in describe_benchmarks():
+        table.add_row(row.name, str(row.known), str(row.novel), row.needs)
+    console().print(table)
+
+
+def encoders() -> None:
+    """List the encoders: their features, parameters and use."""
+    import torch
+
+    from newfound.core.registry import ENCODERS
+    from newfound.nn.encoders import build_encoder
+
+    table = Table(
+        *("name", Column("features", justify="right"), Column("parameters", justify="right"), "for"),
+        title="newfound discover METHOD encoder=NAME",
+    )
+    for name in ENCODERS.names():
+        with torch.device("meta"):
+            encoder = build_encoder(name)
+        number = sum(parameter.numel() for parameter in encoder.parameters())
+        table.add_row(name, str(encoder.dim), f"{number / 1e6:.2f} M", ENCODERS.descriptions[name])
+    console().print(table)
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(help="A method, to list its settings.")] = None,
+    *,
+    results: Annotated[Path, typer.Option(help="The folder of the recorded runs, for the status.")] = Path(
+        "results"
+    ),
+) -> None:
+    """List the methods and their status, or the settings and variations of one."""
+    cards = catalogue()
+    if name is not None:
+        if name not in cards:
+            raise unknown("method", name, cards, Hint.METHODS)
+        console().print(_settings(cards[name]))
+        console().print(_variations(cards[name]))
+        return
+    records = load_records(results)
+    headings = ("name", "what it is", "status") if records else ("name", "what it is")
+    table = Table(*headings, title="newfound methods NAME lists the settings")
+    for card in cards.values():
+        table.add_row(*(card.name, card.description, status(records, card.name))[: len(headings)])
+    console().print(table)
+    if not records:
+        console().print(f"There are no recorded runs in {results}; --results names another folder.")
+
+
+def _settings(card: MethodCard) -> Table:
+    table = Table(
+        Column("setting", no_wrap=True),
+        *("default", "meaning", "published", "ours"),
+        title=f"settings of {card.name}: key=value",
+    )
+    for each in card.settings:
+        published, ours = (_by_value(values) for values in (each.published, each.ours))
+        table.add_row(each.key, str(each.default), each.meaning, published, ours)
+    return table
+
+
+def _variations(card: MethodCard) -> Table:
+    table = Table(
+        Column("recipe", no_wrap=True),
+        "what it changes",
+        title=f"variations of {card.name}: newfound reproduce BENCHMARK {card.name} --recipe NAME",
+    )
+    for recipe, changes in card.variations.items():
+        table.add_row(recipe, " ".join(f"{key}={value}" for key, value in changes.items()) or "nothing")
+    return table
+
+
+def _by_value(values: Mapping[str, object]) -> str:
+    """Benchmark → value, as one line for each value with its benchmarks."""
+    groups: dict[str, list[str]] = {}
+    for benchmark, value in values.items():
+        groups.setdefault(str(value), []).append(benchmark)
+    return "\n".join(f"{value} ({', '.join(names)})" for value, names in groups.items())

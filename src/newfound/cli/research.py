@@ -1,0 +1,147 @@
+"""The verbs of the lab: compare, calibrate, reproduce, tables."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from newfound.cli import options as opt
+from newfound.cli.console import console, show_data
+from newfound.cli.progress import Progress
+from newfound.cli.results import show_results
+from newfound.cli.signals import Stopping
+from newfound.core.errors import UsageError
+from newfound.core.files import check_writable, write_record
+from newfound.core.source import Source
+from newfound.data import load
+from newfound.data.dataset import Dataset
+from newfound.data.holdout import hold_out as hold_out_classes
+from newfound.lab import calibrate as calibration
+from newfound.lab.batch import Batch
+from newfound.lab.compare import compare_jobs, compare_records, place_of, terminal_table, write_comparison
+from newfound.lab.recorded import load_records
+from newfound.lab.reproduce import reproduce_jobs, reproduce_source, variation, write_recorded
+from newfound.lab.tables import tables_section
+
+Seeds = Annotated[int, typer.Option(min=1, help="The number of seeds, from 0 on.")]
+
+
+@contextmanager
+def _batch(data: Dataset, stop_after: float | None) -> Iterator[Batch]:
+    """Runs whose progress is shown; the same command continues them."""
+    show_data(data)
+    with Progress() as progress, Stopping(stop_after) as stopping:
+        yield Batch(data, opt.typed_command(), progress.labelled, stopping)
+
+
+def compare(
+    methods: Annotated[list[str], typer.Argument(help="Methods, or all; `newfound methods` lists them.")],
+    *,
+    data: Annotated[str, typer.Option("--data", help="A benchmark; `newfound data` lists them.")],
+    seeds: Seeds = 1,
+    track: Annotated[
+        Literal["published", "matched"],
+        typer.Option(help="As each paper trains, or all alike but for the objective."),
+    ] = "published",
+    data_dir: opt.DataDir = None,
+    subset: opt.Subset = None,
+    stop_after: opt.StopAfter = None,
+    out: Annotated[Path, typer.Option(help="The folder of the runs and tables.")] = Path("runs/compare"),
+) -> None:
+    """Run methods on a benchmark and compare them in one table, also as CSV, Markdown and LaTeX."""
+    source = Source(benchmark=data, data_dir=data_dir, subset=subset)
+    jobs = compare_jobs(methods, seeds, source, track, out)
+    check_writable(place_of(source, track, out) / "comparison.csv")
+    with _batch(load(source), stop_after) as batch:
+        finished = [results for results in batch.results(jobs) if results is not None]
+    if finished:
+        console().print(terminal_table(compare_records(finished, source, track)))
+        paths = write_comparison(source, track, out)
+        console().print(f"written, with all runs of that folder: {', '.join(map(str, paths))}")
+    batch.check_finished()
+
+
+def calibrate(
+    method: opt.Method,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Settings as key=value; several values to try with commas: tau=0.1,0.2 epochs=50."
+        ),
+    ] = None,
+    *,
+    data: opt.Data = None,
+    data_dir: opt.DataDir = None,
+    subset: opt.Subset = None,
+    labelled: opt.Labelled = None,
+    unlabelled: opt.Unlabelled = None,
+    size: opt.Size = None,
+    strict: opt.Strict = False,
+    hold_out: opt.HoldOut = None,
+    seeds: Seeds = 3,
+    stop_after: opt.StopAfter = None,
+    out: Annotated[Path, typer.Option(help="The folder of the runs.")] = Path("runs/calibrate"),
+    record: Annotated[Path | None, typer.Option(help="A JSON file for the record.")] = None,
+) -> None:
+    """Choose settings without novel labels: try them on known classes held out as if novel."""
+    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict)
+    base, candidates = calibration.candidates_of(
+        method, source.name, opt.parse_overrides(settings or []), seeds
+    )
+    if record is not None:
+        calibration.check_replaceable(record, method, candidates)
+    jobs = calibration.jobs_of(candidates, out / source.name / method)
+    check_writable(jobs[0].folder.config)
+    images = hold_out_classes(load(source), hold_out)
+    with _batch(images, stop_after) as batch:
+        results = list(batch.results(jobs))
+    found = calibration.record_of(base, images, candidates, results)
+    console().print(calibration.table_of(found))
+    if record is not None:
+        write_record(record, found)
+        console().print(f"written: {record}")
+
+
+def _integers(text: str) -> str:
+    """`0,1,2` with a ValueError for anything else."""
+    return ",".join(str(int(part)) for part in text.split(","))
+
+
+def reproduce(
+    benchmark: Annotated[str, typer.Argument(help="A benchmark; `newfound data` lists them.")],
+    method: opt.Method,
+    *,
+    recipe: Annotated[str | None, typer.Option(help="A named variation, for example inter-only.")] = None,
+    seeds: Annotated[str, typer.Option(parser=_integers, help="Seeds, separated by commas.")] = "0",
+    data_dir: opt.DataDir = None,
+    stop_after: opt.StopAfter = None,
+    out: Annotated[Path, typer.Option(help="The folder of the runs.")] = Path("runs/reproduce"),
+    results: Annotated[Path, typer.Option(help="The folder of the records.")] = Path("results"),
+    note: Annotated[
+        str | None, typer.Option(help="A remark for the record, for example that the GPU was shared.")
+    ] = None,
+) -> None:
+    """Run a published recipe, continuing what was interrupted, and record it under results/."""
+    recipe, overrides = variation(benchmark, method, recipe)
+    numbers = [int(part) for part in seeds.split(",")]
+    jobs = reproduce_jobs(benchmark, method, recipe, overrides, numbers, out, results)
+    if not jobs:
+        return
+    with _batch(load(reproduce_source(benchmark, recipe, data_dir)), stop_after) as batch:
+        for record, found in zip(jobs, batch.results(list(jobs.values())), strict=True):
+            if found is not None:
+                show_results(found)
+                write_recorded(record, found, recipe, note)
+    batch.check_finished()
+
+
+def tables(
+    results: Annotated[Path, typer.Option(help="The folder of the recorded runs.")] = Path("results"),
+) -> None:
+    """Print the paper's tables: our mean ± std (n) beside the published value in brackets."""
+    records = load_records(results)
+    if not records:
+        raise UsageError(f"There are no recorded runs in {results}; --results names another folder.")
+    print(tables_section(records))

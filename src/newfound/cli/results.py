@@ -1,0 +1,129 @@
+"""Results and estimates as tables for the terminal."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.table import Table
+
+from newfound.cli.console import console, show_warnings
+from newfound.lab.recorded import score
+from newfound.metrics.report import Record, TaskAware
+from newfound.run.models import Estimate, Results
+
+_CLUSTERING = {"acc": "ACC", "nmi": "NMI", "ari": "ARI"}
+_ACCURACIES = {"known": "known", "novel": "novel", "all": "all"}
+_GROUPS: Sequence[tuple[str, str, Mapping[str, str]]] = (
+    ("task-aware\nunlabelled train", "task_aware.train", _CLUSTERING),
+    ("task-aware\nnovel test", "task_aware.test", _CLUSTERING),
+    ("task-agnostic\ntest, legacy", "task_agnostic.legacy", _ACCURACIES),
+)
+_CAPTION = (
+    "Accuracies in %, mean over the heads. Task-aware: among the novel classes, "
+    "Hungarian matching. Task-agnostic: among all classes, legacy matching within the novel images."
+)
+_HEADS = {"mean": "mean over heads", "best_head": "head of lowest loss"}
+MOST_TRIALS, NEAR = 10, 2
+"""Trials in the table of an estimate: some at even steps, the deciding one with its neighbours, the best."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method with its results."""
+
+    method: str
+    results: Results
+    seconds: float | None = None
+
+
+def results_table(rows: Sequence[Row], title: str) -> Table:
+    """A line for each method; numbers that were not measured stay blank."""
+    table = Table(title=title, caption=_CAPTION, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("\n\nmethod")
+    for heading, _, metrics in _GROUPS:
+        table.add_column(f"{heading}\n{_aligned(metrics.values())}", justify="right", no_wrap=True)
+    table.add_column("\n\nseconds", justify="right", no_wrap=True)
+    for row in rows:
+        cells = [
+            _aligned(_number(metric, score(row.results, f"{path}.{metric}")) for metric in metrics)
+            for _, path, metrics in _GROUPS
+        ]
+        table.add_row(row.method, *cells, "" if row.seconds is None else f"{row.seconds:.1f}")
+    return table
+
+
+def show_results(results: Results) -> None:
+    """Print the table of one run, the sizes of its classes and its warnings."""
+    if results.task_aware is not None:
+        title = f"{results.benchmark}, {results.recipe} settings, one run"
+        console().print(results_table([Row(results.method, results, results.seconds)], title))
+    console().print(f"Images in each novel class: {', '.join(map(str, results.cluster_sizes))}")
+    show_warnings(results.warnings)
+
+
+def _number(metric: str, value: float | None, more: int = 0) -> str:
+    """NMI and ARI as fractions, accuracies in %, with `more` digits than a table of results has."""
+    if value is None:
+        return ""
+    return f"{value:.{3 + more}f}" if metric in ("nmi", "ari") else f"{100 * value:.{1 + more}f}"
+
+
+def _aligned(words: Iterable[str]) -> str:
+    return " ".join(f"{word:>5}" for word in words)
+
+
+def evaluation_tables(results: Results) -> list[Table]:
+    """Every number of both protocols; none where nobody knows the true classes."""
+    aware, agnostic, tables = results.task_aware, results.task_agnostic, []
+    if aware is not None:
+        splits = {"train": aware.train, "test": aware.test}
+        title = "task-aware: novel images, novel heads, Hungarian matching"
+        tables += [_numbers(title, "split", splits, _CLUSTERING), _per_class(aware)]
+    if agnostic is not None:
+        matchings = {"legacy": agnostic.legacy, "novel-ids": agnostic.novel_ids, "joint": agnostic.joint}
+        title = "task-agnostic: all test images, all classes"
+        tables.insert(1, _numbers(title, "matching", matchings, _ACCURACIES))
+    return tables
+
+
+def _numbers(title: str, kind: str, parts: Mapping[str, Record], metrics: Mapping[str, str]) -> Table:
+    """A line for each part and head."""
+    table = Table(kind, "head", *metrics.values(), title=f"{title}; accuracies in %")
+    for name, numbers in parts.items():
+        for head, words in _HEADS.items():
+            values = (getattr(getattr(numbers, metric), head) for metric in metrics)
+            cells = (_number(metric, value, 1) for metric, value in zip(metrics, values, strict=True))
+            table.add_row(name, words, *cells)
+    return table
+
+
+def _per_class(found: TaskAware) -> Table:
+    table = Table("true class", "train", "test", title="task-aware ACC in %, each novel class")
+    pairs = zip(found.train.per_class_accuracy, found.test.per_class_accuracy, strict=False)
+    for number, cells in enumerate(pairs, start=1):
+        table.add_row(str(number), *(_number("acc", cell, 1) for cell in cells))
+    return table
+
+
+def curve_table(found: Estimate) -> Table:
+    """Some of the trials of an estimate, the deciding ones marked."""
+    marks: dict[int | None, list[str]] = {}
+    for criterion, extra in found.preferred.items():
+        marks.setdefault(extra, []).append(f"best {criterion}")
+    marks.setdefault(found.extra, []).append("decides")
+    hidden = found.num_hidden > 0
+    table = Table(
+        *("extra clusters", f"accuracy on {'hidden' if hidden else 'known'} classes"),
+        *(("silhouette",) if hidden else ()),
+        *("novel classes", ""),
+        title="clusters in addition to one for each clustered class",
+        box=box.SIMPLE_HEAD,
+    )
+    step = -(-len(found.curve) // MOST_TRIALS)
+    for place, trial in enumerate(found.curve):
+        near = found.extra is not None and abs(trial.extra - found.extra) <= NEAR
+        if place % step == 0 or near or trial.extra in marks:
+            silhouette = (f"{trial.silhouette:.3f}",) if trial.silhouette is not None else ()
+            mark = ", ".join(marks.get(trial.extra, ()))
+            table.add_row(str(trial.extra), f"{trial.accuracy:.1%}", *silhouette, str(trial.num_novel), mark)
+    return table

@@ -1,0 +1,88 @@
+"""The verbs that use a finished run: predict, review, trust, relocate."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Column, Table
+
+from newfound.api import predict as predict_images
+from newfound.cli.console import console, show_left_out
+from newfound.cli.options import HoldOut, Labelled, MovedDataDir, RunFolder, StopAfter, Strict, Unlabelled
+from newfound.cli.progress import Progress
+from newfound.cli.signals import Stopping
+from newfound.core.errors import UsageError
+from newfound.core.files import check_apart, check_writable
+from newfound.review.page import trust_line
+from newfound.review.server import Live, Server
+from newfound.run.folder import Folder
+from newfound.run.trained import Pictures
+from newfound.run.trained import relocate as relocate_images
+from newfound.run.trust import find_hidden
+
+
+def predict(
+    run: RunFolder,
+    images: Annotated[Path, typer.Argument(help="New images: a folder, a CSV, a list or one file.")],
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="The CSV to write; by default RUN/predictions.csv.")
+    ] = None,
+    strict: Strict = False,
+) -> None:
+    """Assign new images to the known and novel classes of a run."""
+    folder, target = Folder(run), out or run / "predictions.csv"
+    source = folder.request().source
+    if target.suffix != ".csv" or target.exists():
+        raise UsageError(f"{target} must be a new .csv file. Choose another --out.")
+    check_writable(target)
+    check_apart(target, source.labelled, source.unlabelled)
+    found = predict_images(run, images, strict=strict)
+    found.write(target)
+    show_left_out(found.left_out)
+    table = Table("class", Column("images", justify="right"), box=box.SIMPLE_HEAD)
+    for name, number in Counter(found.classes).most_common():
+        table.add_row(name, f"{number:,}")
+    console().print(table)
+    console().print(f"written: {target}")
+
+
+def review(
+    run: RunFolder,
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
+    data_dir: MovedDataDir = None,
+) -> None:
+    """Correct the classes on a page in your browser: rename, merge, split, move images."""
+    folder = Folder(run)
+    server = Server(Live(folder, Pictures.load(folder, data_dir)), port)
+    console().print(f"Open {server.address}")
+    console().print("Edits are saved at once. Ctrl-C ends the server.")
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        console().print(f"\nDone. `newfound classes {folder.quoted}` lists the classes.")
+    finally:
+        server.server_close()
+
+
+def trust(
+    run: RunFolder, *, hold_out: HoldOut = None, data_dir: MovedDataDir = None, stop_after: StopAfter = None
+) -> None:
+    """Measure how well hidden known classes are found again with the settings of a run."""
+    folder = Folder(run)
+    with Progress() as progress, Stopping(stop_after) as stopping:
+        found = find_hidden(
+            folder, hold_out, data_dir, watch=progress.labelled("trust"), should_stop=stopping
+        )
+    console().print(trust_line(found))
+    console().print(f"`newfound report {folder.quoted}` shows it on the page.")
+
+
+def relocate(run: RunFolder, *, labelled: Labelled = None, unlabelled: Unlabelled = None) -> None:
+    """Tell a run where its images are after they moved."""
+    folder = Folder(run)
+    relocate_images(folder, labelled, unlabelled)
+    console().print(f"{run} has its images again. `newfound report {folder.quoted}` updates the page.")

@@ -1,0 +1,1 @@
+"""Research: methods compared, settings calibrated, published recipes reproduced, the papers' tables."""
