@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format readme clean
+.PHONY: demo check test lint format bench readme clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -12,6 +12,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: $(VENV)/.installed
 	$(BIN)/newfound demo
 
+# Lint and fast tests, within 90 seconds on two cores.
+check: lint
+	$(BIN)/pytest -n auto --dist loadfile -m "not slow"
+
+# Lint and all tests.
 test: lint
 	$(BIN)/pytest -n auto --dist loadfile
 
@@ -24,7 +29,12 @@ format: $(VENV)/.installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Speed on this machine, for example: make bench ARGS="uno-v2 device=cpu --parts step"
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks $(ARGS)
+
 readme: $(VENV)/.installed
+	$(BIN)/python -m tools.catalogue
 	$(BIN)/python -m tools.readme
 
 clean:

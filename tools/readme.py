@@ -1,26 +1,60 @@
-"""The generated parts of the README, from results/ alone: `make readme` writes them, a test compares them."""
+"""The generated sections of README.md and docs/, from results/ alone; `make readme` writes them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-import newfound.experiment  # noqa: F401 (registers the methods)
+from newfound.cli.demo import METHODS, demo_recipe, demo_table
 from newfound.core.registry import method_entry, method_names
-from newfound.report.paper import TASK_AGNOSTIC, task_aware_acc
-from newfound.report.paper_tables import tables_section
-from newfound.report.recorded import load_records, measured, status
-from newfound.report.tables import DEMO, demo_recipe, demo_table
+from newfound.lab.paper import BENCHMARKS, TASK_AWARE, task_agnostic_all, task_aware_acc
+from newfound.lab.recorded import ACC, load_records, measured, score, status
+from newfound.lab.tables import tables_section
+from newfound.run.models import Results
 from tools.speed import speed_section
 
+AGNOSTIC = "task_agnostic.legacy.all"
 SCHEDULES = ("published", "fast", "half", "five-minutes")
-"""Of IIC on CIFAR10, whose times are shown."""
+"""The schedules of IIC on CIFAR10 whose training times are shown."""
 
 
-def methods_section(records: Sequence[dict[str, Any]]) -> str:
+def iic_section(records: Sequence[Results]) -> str:
+    """IIC on the CIFAR benchmarks, by both protocols, beside the paper."""
+    lines = [
+        "| IIC on | task-aware ACC, train | paper | task-agnostic (legacy) all, test | paper | seeds |",
+        "|---|---|---|---|---|---|",
+    ]
+    aware, agnostic = TASK_AWARE["iic"].split(), task_agnostic_all("iic")
+    for benchmark, published in zip(BENCHMARKS, aware, strict=True):
+        if seeds := _seeds(records, "iic", benchmark):
+            ours = [measured(records, "iic", benchmark, path, "published") for path in (ACC, AGNOSTIC)]
+            cells = [ours[0], published, ours[1], agnostic[benchmark], seeds]
+            lines.append(f"| {benchmark} | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def catalogue_section(records: Sequence[Results]) -> str:
+    """A line for each method: its name, its paper, and its accuracy on CIFAR10."""
+    lines = ["| method | what it is | CIFAR10: ours [published] | seeds |", "|---|---|---|---|"]
+    for name in method_names():
+        ours = measured(records, name, "cifar10", ACC, "published")
+        published = TASK_AWARE.get(name, "").partition(" ")[0]
+        cell = f"{ours or ''} {f'[{published}]' if published else ''}".strip()
+        seeds = _seeds(records, name, "cifar10")
+        lines.append(f"| `{name}` | {method_entry(name).description} | {cell} | {seeds} |")
+    return "\n".join(lines)
+
+
+def _seeds(records: Sequence[Results], method: str, benchmark: str) -> str:
+    """The seeds of the published recipe's recorded runs."""
+    key = (method, benchmark, "published")
+    found = {each.seed for each in records if (each.method, each.benchmark, each.recipe) == key}
+    return ", ".join(map(str, sorted(found)))
+
+
+def methods_section(records: Sequence[Results]) -> str:
     """A line for each method: its name, its paper, its status."""
     lines = ["| method | what it is | task-aware ACC on the training split, recorded runs |", "|---|---|---|"]
     for name in method_names():
@@ -28,15 +62,15 @@ def methods_section(records: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def digits_section(records: Sequence[dict[str, Any]]) -> str:
+def digits_section(records: Sequence[Results]) -> str:
     """The demo's methods over the recorded seeds, then all others."""
     columns = {
-        "task-aware ACC, train": "task_aware.train.acc",
+        "task-aware ACC, train": ACC,
         "task-aware ACC, test": "task_aware.test.acc",
-        "task-agnostic (novel-ids) all, test": "task_agnostic.novel-ids.all",
+        "task-agnostic (novel-ids) all, test": "task_agnostic.novel_ids.all",
     }
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
-    rows = {(name, demo_recipe(name)): title for name, title in DEMO.items()}
+    rows = {(name, demo_recipe(name)): title for name, title in METHODS.items()}
     rows |= {(name, "newfound"): f"`{name}`" for name in method_names() if (name, "newfound") not in rows}
     for (name, recipe), title in rows.items():
         cells = [measured(records, name, "digits", path, recipe) for path in columns.values()]
@@ -45,21 +79,20 @@ def digits_section(records: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def demo_section(records: Sequence[dict[str, Any]]) -> str:
+def demo_section(records: Sequence[Results]) -> str:
     """What the demo prints, from the recorded runs of seed 0."""
     found = {
-        record["method"]: record
+        record.method: record
         for record in records
-        if (record["benchmark"], record["seed"]) == ("digits", 0)
-        and record["recipe"] == demo_recipe(record["method"])
+        if (record.benchmark, record.seed, record.recipe) == ("digits", 0, demo_recipe(record.method))
     }
     out = StringIO()
-    Console(file=out, width=100).print(demo_table(found[name] for name in DEMO if name in found))
+    Console(file=out, width=100).print(demo_table(found[name] for name in METHODS if name in found))
     lines = (line.rstrip() for line in out.getvalue().splitlines())
     return "\n".join(["```text", *(line for line in lines if line), "```"])
 
 
-def training_section(records: Sequence[dict[str, Any]]) -> str:
+def training_section(records: Sequence[Results]) -> str:
     """How long IIC trains on CIFAR10, with the published schedule and shorter ones, to what end."""
     lines = [
         "| | task-aware ACC, train | task-agnostic (legacy) all, test | training s, compilation apart |",
@@ -67,25 +100,24 @@ def training_section(records: Sequence[dict[str, Any]]) -> str:
     ]
     notes = []
     for record in records:
-        recipe = record["recipe"]
-        if (record["method"], record["benchmark"]) == ("iic", "cifar10") and recipe in SCHEDULES:
-            stages = {**record.get("reused", {}), **record["timing"]}
-            seconds = sum(stage["seconds"] for stage in stages.values())
-            aware = 100 * record["task_aware"]["train"]["acc"]["mean"]
-            every = 100 * record["task_agnostic"]["legacy"]["all"]["mean"]
-            name = f"ours, {recipe}, seed {record['seed']}"
-            mark = "*" if "note" in record else ""
+        if (record.method, record.benchmark) == ("iic", "cifar10") and record.recipe in SCHEDULES:
+            seconds = sum(stage.seconds for stage in {**record.reused, **record.timing}.values())
+            aware, every = (100 * (score(record, path) or 0.0) for path in (ACC, AGNOSTIC))
+            name = f"ours, {record.recipe}, seed {record.seed}"
+            mark = "*" if record.note else ""
             lines.append(f"| {name}{mark} | {aware:.1f} | {every:.1f} | {seconds:.0f} |")
-            notes += [f"\\* {name}: {record['note']}."] if mark else []
-    published = TASK_AGNOSTIC["iic"].split()[2]
-    lines.append(f"| paper, 500 epochs | {task_aware_acc('iic')['cifar10']} | {published} | |")
+            notes += [f"\\* {name}: {record.note}."] if mark else []
+    published = [each("iic")["cifar10"] for each in (task_aware_acc, task_agnostic_all)]
+    lines.append(f"| paper, 500 epochs | {published[0]} | {published[1]} | |")
     return "\n".join([*lines, "", *notes])
 
 
-def generated(text: str, results: Path) -> str:
-    """The README's `text` with each generated part written anew between its two marks."""
+def sections(results: Path) -> dict[str, str]:
+    """Name → text of every generated section."""
     records = load_records(results)
-    sections = {
+    return {
+        "iic": iic_section(records),
+        "catalogue": catalogue_section(records),
         "methods": methods_section(records),
         "digits": digits_section(records),
         "demo": demo_section(records),
@@ -93,16 +125,26 @@ def generated(text: str, results: Path) -> str:
         "speed": speed_section(results),
         "training": training_section(records),
     }
-    for name, section in sections.items():
-        marks = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", re.DOTALL)
-        text = marks.sub(lambda found, section=section: found[1] + section + found[2], text)  # type: ignore[misc]
+
+
+def generated(text: str, parts: Mapping[str, str]) -> str:
+    """A page with its generated sections, each between `<!-- name -->` and `<!-- /name -->`, rewritten."""
+    for name, part in parts.items():
+        marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        text = marks.sub(lambda found, part=part: f"{found[1]}{part}\n{found[2]}", text)  # type: ignore[misc]
     return text
 
 
+def pages(root: Path) -> list[Path]:
+    """README.md and the pages under docs/."""
+    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+
+
 def main() -> None:
-    """Rewrite README.md in the current folder."""
-    readme = Path("README.md")
-    readme.write_text(generated(readme.read_text(encoding="utf-8"), Path("results")), encoding="utf-8")
+    """Rewrite the pages in the current folder."""
+    parts = sections(Path("results"))
+    for page in pages(Path()):
+        page.write_text(generated(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
 
 
 if __name__ == "__main__":

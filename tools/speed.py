@@ -1,12 +1,20 @@
-"""What was benched, as Markdown: one piece of text for each part that a record under results/bench holds."""
+"""The recorded benchmarks under results/bench as Markdown, one text for each part of a record."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from newfound.engine.files import read_json
-
-Record = dict[str, Any]
+from benchmarks.record import (
+    BaselineSpeed,
+    Evaluation,
+    InterRow,
+    KMeansSpeed,
+    MethodSpeed,
+    Record,
+    Speed,
+    Steps,
+    Terms,
+)
+from newfound.core.files import read_record
 
 
 def speed_section(results: Path) -> str:
@@ -15,108 +23,85 @@ def speed_section(results: Path) -> str:
     return "\n\n".join(text for path in paths for text in _texts(path))
 
 
-def _texts(path: Path) -> list[str]:
-    """Of a record with a step and the straightforward one, these alone: its other parts are small samples."""
-    record = read_json(path, ("hardware",), "remove it and measure it anew")
-    where = f"one run on {record['hardware']} (`results/{path.parent.name}/{path.name}`)"
-    if {"step", "baseline"} <= record.keys():
-        return [_step(record, where)]
-    return [write(record, where) for part, write in PARTS.items() if part in record]
+def _texts(path: Path) -> Iterator[str]:
+    """A record of both steps shows only these: its other parts are small samples."""
+    record = read_record(path, Record)
+    where = f"one run on {record.hardware} (`results/{path.parent.name}/{path.name}`)"
+    if record.step and record.baseline:
+        title = f"{record.method}, {record.benchmark}, batch {record.step.batch_size}, {where}:"
+        yield _step(title, record.step, record.baseline, record.terms)
+        return
+    if record.methods:
+        note = f"\n\nThis was {record.note}." if record.note else ""
+        yield _methods(f"Every method, {record.benchmark}, {where}:", record.methods) + note
+    if record.inter:
+        yield _inter(record.inter, where)
+    if record.evaluation:
+        yield _evaluation(record.evaluation, where)
+    if record.kmeans:
+        yield _kmeans(record.kmeans, where)
 
 
-def _step(record: Record, where: str) -> str:
+def _step(title: str, steps: Steps, baseline: BaselineSpeed, terms: Terms | None) -> str:
     """A training step in each mode, and the straightforward one."""
-    ways = {f"ours, {mode}": way for mode, way in record["step"]["modes"].items()}
-    ways["straightforward"] = slowest = record["baseline"]
-    lines = [
-        f"{record['method']}, {record['benchmark']}, batch {record['step']['batch_size']}, {where}:",
-        "",
-        "| training step | ms | images/s | times as fast |",
-        "|---|---|---|---|",
-        *(_step_line(name, way, slowest) for name, way in ways.items()),
-        *(["", _terms_line(record["terms"])] if "terms" in record else []),
-    ]
+    rows: dict[str, Speed] = {f"ours, {mode}": speed for mode, speed in steps.modes.items()}
+    rows["straightforward"] = baseline
+    lines = [title, "", "| training step | ms | images/s | times as fast |", "|---|---|---|---|"]
+    for name, speed in rows.items():
+        times = baseline.ms / speed.ms
+        lines.append(f"| {name} | {speed.ms:.1f} | {speed.images_per_second:,.0f} | {times:.1f} |")
+    return "\n".join([*lines, *(["", _terms_line(terms)] if terms else [])])
+
+
+def _terms_line(terms: Terms) -> str:
+    ratios = {"augmentation": terms.augmentation, "Sinkhorn": terms.sinkhorn, "losses": terms.losses}
+    times = ", ".join(f"{name} {ratio.times_as_long:.1f}" for name, ratio in ratios.items())
+    return f"Times as fast as the straightforward way, batch {terms.batch_size}: {times}."
+
+
+def _methods(title: str, rows: dict[str, MethodSpeed]) -> str:
+    """A training step of every method."""
+    lines = [title, "", "| training step | mode | batch | ms | images/s |", "|---|---|---|---|---|"]
+    for name, row in rows.items():
+        numbers = f"{row.batch_size} | {row.ms:.1f} | {row.images_per_second:,.0f}"
+        lines.append(f"| `{name}` | {row.mode} | {numbers} |")
     return "\n".join(lines)
 
 
-def _step_line(name: str, way: Record, slowest: Record) -> str:
-    times = slowest["ms"] / way["ms"]
-    return f"| {name} | {way['ms']:.1f} | {way['images_per_second']:,.0f} | {times:.1f} |"
-
-
-def _terms_line(terms: Record) -> str:
-    """What a step is made of, beside the straightforward way."""
-    names = {"augmentation": "augmentation", "sinkhorn": "Sinkhorn", "losses": "losses"}
-    times = [f"{what} {terms[key]['times_as_long']:.1f}" for key, what in names.items()]
-    return f"Times as fast as the straightforward way, batch {terms['batch_size']}: {', '.join(times)}."
-
-
-def _methods(record: Record, where: str) -> str:
-    """A training step of every method."""
-    lines = [
-        f"Every method, {record['benchmark']}, {where}:",
-        "",
-        "| training step | mode | batch | ms | images/s |",
-        "|---|---|---|---|---|",
-    ]
-    for name, way in record["methods"].items():
-        numbers = f"{way['batch_size']} | {way['ms']:.1f} | {way['images_per_second']:,.0f}"
-        lines.append(f"| `{name}` | {way['mode']} | {numbers} |")
-    return "\n".join([*lines, *(["", f"This was {record['note']}."] if "note" in record else [])])
-
-
-def _kmeans(record: Record, where: str) -> str:
-    """The clusterings of an estimate beside scikit-learn's."""
-    found = record["kmeans"]
-    times = " and ".join(
-        f"{found[key]['times_as_long']:.1f} times as fast {what}"
-        for key, what in (
-            ("semi_supervised", "as the same work through scikit-learn's functions"),
-            ("plain", "without anchors as its `KMeans`"),
-        )
-        if key in found
+def _kmeans(found: KMeansSpeed, where: str) -> str:
+    """The clusterings of an estimate, and scikit-learn's."""
+    times = (
+        f"{found.semi_supervised.times_as_long:.1f} times as fast as the same work through scikit-learn's "
+        "functions"
     )
-    clusters = ", ".join(map(str, found["clusters"]))
+    if found.plain:
+        times += f" and {found.plain.times_as_long:.1f} times as fast without anchors as its `KMeans`"
+    clusters = ", ".join(map(str, found.clusters))
     return (
-        f"Semi-supervised k-means of `newfound estimate`, {found['samples']:,} samples of "
-        f"{found['features']} features, {found['restarts']} restarts with each of {clusters} clusters, "
-        f"{where}: {times}."
+        f"Semi-supervised k-means of `newfound estimate`, {found.samples:,} samples of {found.features} "
+        f"features, {found.restarts} restarts with each of {clusters} clusters, {where}: {times}."
     )
 
 
-def _inter(record: Record, where: str) -> str:
-    """The inter-class term: the closed form beside the matrix product, captured, and beside the loops."""
-    looped = [row for row in record["inter"] if "loops" in row]
-    most = max(looped, key=lambda row: row["N"] * row["C"])
-    how = ", captured" if "graph_times_as_long" in most["matrix_product"] else ""
-    return "\n".join(
-        [
-            f"The paper's matrix product for the inter-class term beside our closed form, {where}; nested "
-            f"loops over {most['N']} known and {most['M']} novel images of {most['C']:,} classes take "
-            f"{most['loops']['times_as_long']:,.0f} times as long:",
-            "",
-            f"| images, known and novel each | classes | times as long{how} | times as much memory |",
-            "|---|---|---|---|",
-            *map(_inter_line, record["inter"]),
-        ]
-    )
+def _inter(rows: list[InterRow], where: str) -> str:
+    """The inter-class term: closed form, matrix product (captured, on a GPU) and loops."""
+    looped = [(row, row.loops.times_as_long) for row in rows if row.loops]
+    largest, times = max(looped, key=lambda pair: pair[0].N * pair[0].C)
+    captured = ", captured" if largest.matrix_product.graph_times_as_long else ""
+    lines = [
+        f"The paper's matrix product for the inter-class term beside our closed form, {where}; nested "
+        f"loops over {largest.N} known and {largest.M} novel images of {largest.C:,} classes take "
+        f"{times:,.0f} times as long:",
+        "",
+        f"| images, known and novel each | classes | times as long{captured} | times as much memory |",
+        "|---|---|---|---|",
+    ]
+    for row in rows:
+        product = row.matrix_product
+        longer = product.graph_times_as_long or product.times_as_long
+        lines.append(f"| {row.N:,} | {row.C:,} | {longer:.1f} | {product.times_as_much_memory:.1f} |")
+    return "\n".join(lines)
 
 
-def _inter_line(row: Record) -> str:
-    times = row["matrix_product"]
-    longer = times.get("graph_times_as_long", times["times_as_long"])
-    numbers = f"{longer:.1f} | {times['times_as_much_memory']:.1f}"
-    return f"| {row['N']:,} | {row['C']:,} | {numbers} |"
-
-
-def _evaluation(record: Record, where: str) -> str:
-    found = record["evaluation"]
-    return f"Evaluating {found['images']:,} images with both protocols, {where}: {found['seconds']:.1f} s."
-
-
-PARTS: dict[str, Callable[[Record, str], str]] = {
-    "methods": _methods,
-    "inter": _inter,
-    "evaluation": _evaluation,
-    "kmeans": _kmeans,
-}
+def _evaluation(found: Evaluation, where: str) -> str:
+    return f"Evaluating {found.images:,} images with both protocols, {where}: {found.seconds:.1f} s."

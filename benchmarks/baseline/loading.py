@@ -1,30 +1,43 @@
-"""The v2 augmentation of CIFAR-sized images (card 0.7), one image at a time with Pillow."""
+"""Four crops of each picture, one at a time with Pillow (card 0.7, v2), in the workers of a `DataLoader`."""
 
 import math
+import os
 import random
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
-from newfound.data.images import Channels, Look
+from benchmarks.measure import elapsed
+from newfound.data.dataset import Channels, Look, Split
 
 Picture = Image.Image
+MOST_WORKERS = 16
+PREFETCHED = 2
+"""Batches that each worker prefetches, the default of `DataLoader`."""
+Item = tuple[list[Tensor], int]
+CropBatch = tuple[list[Tensor], Tensor]
+"""V tensors (B, 3, h, w) and (B,) labels, -1 for unlabelled images."""
+Use = Callable[[list[Tensor], Tensor], None]
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How one kind of crop is made."""
+    """One kind of crop, with its changes of colour."""
 
     size: int
     area: tuple[float, float]
-    """Least and largest share of the image that a resized crop shows."""
+    """The smallest and largest share of the image that a resized crop shows."""
     pad: int | None
-    """Pixels around the image in which a crop of full size may lie, in one half of the cases."""
+    """Padding for a crop of full size, taken with probability one half; None: always a resized crop."""
     jitter: float
-    """Probability of a change of colours."""
+    """Probability of a colour jitter."""
     tone: float
     """Probability of solarising, and again of equalising."""
 
@@ -58,14 +71,14 @@ class FourCrops:
 
 
 def padded_crop(picture: Picture, size: int, pad: int) -> Picture:
-    """A square anywhere in the picture with black around it."""
+    """A random square of the picture padded with black."""
     wide = ImageOps.expand(picture, pad)
     left, top = random.randint(0, wide.width - size), random.randint(0, wide.height - size)
     return wide.crop((left, top, left + size, top + size))
 
 
 def resized_crop(picture: Picture, size: int, area: tuple[float, float]) -> Picture:
-    """A box with a share of the area and a ratio of 3/4 to 4/3, resized; the whole picture if none fits."""
+    """A random box with an aspect ratio of 3/4 to 4/3, resized; the whole picture if none fits."""
     width, height = picture.size
     for _ in range(10):
         wanted = width * height * random.uniform(*area)
@@ -103,3 +116,63 @@ def to_tensor(picture: Picture, mean: Channels, std: Channels) -> Tensor:
     """A picture → (3, h, w), normalised."""
     levels = torch.from_numpy(np.array(picture)).permute(2, 0, 1).float() / 255
     return (levels - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
+
+
+class CropDataset(Dataset[Item]):
+    """The labelled and unlabelled pictures of a split, repeated up to `length`."""
+
+    def __init__(self, split: Split, length: int) -> None:
+        sets = [images.take(torch.arange(len(images))) for images in (split.labelled, split.unlabelled)]
+        self.pictures = torch.cat(sets).permute(0, 2, 3, 1).contiguous().cpu().numpy()
+        self.labels = split.labels.tolist() + [-1] * len(split.unlabelled)
+        self.crops, self.length = FourCrops(split.look), length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Item:
+        row = index % len(self.labels)
+        return self.crops(Image.fromarray(self.pictures[row])), self.labels[row]
+
+
+def num_workers() -> int:
+    """One for each core that this process may use, at most sixteen."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+    return min(cores or 1, MOST_WORKERS)
+
+
+def crop_loader(split: Split, batch_size: int, batches: int, *, pinned: bool = False) -> "DataLoader[Item]":
+    """`batches` shuffled batches, loaded as in published codes."""
+    return DataLoader(
+        CropDataset(split, batch_size * batches),
+        batch_size,
+        shuffle=True,
+        drop_last=True,
+        num_workers=num_workers(),
+        pin_memory=pinned,
+    )
+
+
+def loading_ms(split: Split, batch_size: int, rounds: int) -> float:
+    """Milliseconds per batch when batches are only loaded."""
+    return steady_ms(split, batch_size, rounds, lambda crops, labels: None, torch.device("cpu"))
+
+
+def steady_ms(split: Split, batch_size: int, rounds: int, use: Use, device: torch.device) -> float:
+    """Milliseconds per batch when each is loaded and used.
+
+    The clock starts when every worker has delivered one batch and runs for `rounds` batches of each. Workers
+    deliver at nearly the same time, so only whole rounds give a stable number. The loader still has batches
+    to make when the clock stops.
+    """
+    workers = num_workers()
+    spare = 1 + PREFETCHED
+    loader = crop_loader(split, batch_size, workers * (rounds + spare), pinned=device.type == "cuda")
+    batches: Iterator[CropBatch] = iter(loader)
+
+    def consume(number: int) -> None:
+        for crops, labels in islice(batches, number):
+            use(crops, labels)
+
+    consume(workers)
+    return 1000 * elapsed(lambda: consume(workers * rounds), device) / (workers * rounds)

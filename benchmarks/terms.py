@@ -1,4 +1,4 @@
-"""Parts of IIC's step on a batch of full size, ours against the straightforward way, both eager."""
+"""Parts of IIC's step on a batch of full size, ours and the straightforward ones, both eager."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,56 +6,52 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from newfound.bench.baseline import losses as plain
-from newfound.bench.baseline.loading import loading_ms
-from newfound.bench.baseline.network import Logits
-from newfound.bench.baseline.training import loss_weights
-from newfound.bench.clock import milliseconds
-from newfound.bench.machine import Machine
-from newfound.core.config import Recipe
+from benchmarks.baseline import iic as plain
+from benchmarks.baseline.loading import loading_ms
+from benchmarks.measure import Machine, milliseconds
+from benchmarks.record import Ratio, Terms
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, total
 from newfound.core.seed import generator
-from newfound.data.images import Split
-from newfound.experiment.model import build_method
-from newfound.experiment.run import stage_loader
-from newfound.nn.joint import joint_logits
+from newfound.core.settings import Recipe
+from newfound.data.dataset import Split
+from newfound.nn.heads import joint_logits
 from newfound.pseudo.sinkhorn import sinkhorn
+from newfound.run.recipe import build_method, stage_loader
 
-Terms = dict[str, dict[str, float]]
 
-
-def term_comparison(recipe: Recipe, split: Split, machine: Machine) -> Terms:
-    """Augmentation, Sinkhorn and losses (forward and backward) of one batch: milliseconds and ratios."""
+def term_ratios(recipe: Recipe, split: Split, machine: Machine) -> Terms:
+    """Augmentation, Sinkhorn and losses (forward and backward) of one batch."""
     device, scale = machine.device, machine.scale
     method = build_method(recipe, split.task, split.look, device)
     loader = stage_loader("discover", method, recipe, split, device)
     draw = next(loader.draws(0))
     case = random_case(method, loader.batch(draw))
 
-    def compared(ours: Callable[[], object], theirs: Callable[[], object]) -> dict[str, float]:
-        return _ratio(*(milliseconds(call, device, scale.seconds) for call in (ours, theirs)))
+    def ms(call: Callable[[], object]) -> float:
+        return milliseconds(call, device, scale.seconds)
 
-    batch_ms = milliseconds(lambda: loader.batch(draw), device, scale.seconds)
-    return {
-        "augmentation": _ratio(batch_ms, loading_ms(split, loader.batch_size, scale.worker_rounds)),
-        "sinkhorn": compared(case.our_sinkhorn, case.plain_sinkhorn),
-        "losses": compared(case.our_gradient, case.plain_gradient),
-    }
+    batch_ms = ms(lambda: loader.batch(draw))
+    return Terms(
+        batch_size=loader.batch_size,
+        augmentation=_ratio(batch_ms, loading_ms(split, loader.batch_size, scale.worker_rounds)),
+        sinkhorn=_ratio(ms(case.our_sinkhorn), ms(case.plain_sinkhorn)),
+        losses=_ratio(ms(case.our_gradient), ms(case.plain_gradient)),
+    )
 
 
-def _ratio(ours: float, theirs: float) -> dict[str, float]:
-    return {"ours_ms": ours, "straightforward_ms": theirs, "times_as_long": theirs / ours}
+def _ratio(ours: float, theirs: float) -> Ratio:
+    return Ratio(ours_ms=ours, straightforward_ms=theirs, times_as_long=theirs / ours)
 
 
 @dataclass(frozen=True)
 class Case:
-    """The same cosines for both: as one tensor (V, K, B, C) for each kind of heads, and one by one."""
+    """The same cosines for both: one tensor (V, K, B, C) for each kind of head, and separate tensors."""
 
     method: Method
     batch: Batch
     joint: tuple[Tensor, Tensor]
-    single: tuple[Logits, Logits]
+    single: tuple[plain.Logits, plain.Logits]
 
     def our_loss(self) -> Tensor:
         out = dict(zip(("logits", "over"), self.joint, strict=True))
@@ -64,7 +60,7 @@ class Case:
     def plain_loss(self) -> Tensor:
         labels = self.batch.labels
         unlabelled = labels.new_full((len(self.batch.index) - len(labels),), -1)
-        weights = loss_weights(self.method.config, self.method.task.num_known)
+        weights = plain.Weights.of(self.method.config, self.method.task.num_known)
         return plain.iic_loss(*self.single, torch.cat([labels, unlabelled]), weights)
 
     def our_gradient(self) -> tuple[Tensor, ...]:
@@ -85,7 +81,7 @@ class Case:
 
 
 def random_case(method: Method, batch: Batch) -> Case:
-    """Cosines drawn at random for a batch; every head shares the known ones."""
+    """Random cosines for a batch; all heads share those of the known classes."""
     config, task, device = method.config, method.task, batch.index.device
     V, K, B = method.views.count, config.heads, len(batch.index)
     random = generator(device, 0, "terms")
@@ -96,8 +92,8 @@ def random_case(method: Method, batch: Batch) -> Case:
     known = cosines(V, B, task.num_known)
     logits = joint_logits(known, cosines(V, K, B, task.num_novel)).requires_grad_()
     over = joint_logits(known, cosines(V, K, B, task.num_novel * config.overcluster)).requires_grad_()
-    return Case(method, batch, (logits, over), (_one_by_one(logits), _one_by_one(over)))
+    return Case(method, batch, (logits, over), (_separate(logits), _separate(over)))
 
 
-def _one_by_one(joint: Tensor) -> Logits:
+def _separate(joint: Tensor) -> plain.Logits:
     return [[head.clone().requires_grad_() for head in view] for view in joint.detach()]
