@@ -1,12 +1,14 @@
 """What several tests share."""
 
+import logging
 import signal
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 from newfound.data.benchmarks import load_benchmark
-from newfound.data.images import Dataset
+from newfound.data.dataset import Dataset
 from tests.tiny import SUBSET
 
 # Small tensors: more threads only wait for each other.
@@ -19,3 +21,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def digits() -> Dataset:
     """A few digits of each class."""
     return load_benchmark("digits", None, SUBSET)
+
+
+@pytest.fixture(autouse=True)
+def _quiet_logger() -> Iterator[None]:
+    """A command attaches its console to the logger for good; the next test starts without it."""
+    logger = logging.getLogger("newfound")
+    yield
+    logger.handlers.clear()
+    logger.setLevel(logging.NOTSET)

@@ -12,7 +12,7 @@ from tests.cli.calls import DIGITS, TINY, textures, works
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Default folders lie in a place of the test's own; no pipe passes for a terminal, no GPU is found."""
+    """Default folders are in a temporary folder; there is no terminal and no GPU."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
@@ -21,9 +21,10 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run's folder and what the call printed."""
+    """A run's folder, the command that made it, and what it printed."""
 
     path: Path
+    call: tuple[str, ...]
     out: str
 
 
@@ -44,7 +45,8 @@ class OwnImages:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """IIC on a few digits; to be looked at, never changed."""
     path = tmp_path_factory.mktemp("digits") / "run"
-    return Finished(path, works("discover", "iic", *DIGITS, *TINY, "--out", path))
+    call = ("discover", "iic", *DIGITS, *TINY, "--out", str(path))
+    return Finished(path, call, works(*call))
 
 
 @pytest.fixture(scope="session")
@@ -64,8 +66,8 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> OwnImages:
 def own_run(images: OwnImages, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """IIC on own images."""
     path = tmp_path_factory.mktemp("own") / "run"
-    out = works("discover", "iic", *images.options, *TINY, "encoder=small", "--out", path)
-    return Finished(path, out)
+    call = ("discover", "iic", *images.options, *TINY, "encoder=small", "--out", str(path))
+    return Finished(path, call, works(*call))
 
 
 @pytest.fixture

@@ -8,16 +8,17 @@ import pytest
 import torch
 from PIL import Image
 
-from newfound.core.config import Recipe
 from newfound.core.registry import method_entry, method_names, recipe_for
-from newfound.data.benchmarks import Benchmark, load_declared
-from newfound.data.imagenet import POOL, SUBSETS
-from newfound.data.images import Dataset, ImageSet, ResidentImages
-from newfound.experiment import Folder, Run, Source
+from newfound.core.settings import Recipe
+from newfound.data.benchmarks import Benchmark, find_benchmark
+from newfound.data.benchmarks.imagenet import POOL, SUBSETS
+from newfound.data.dataset import Dataset
+from newfound.data.images import ImageSet, ResidentImages
+from tests.tiny import accuracy, tiny_run, weights_of
 
 KNOWN = ("n01440764", "n02085620", "n07753592")
 NOVEL = SUBSETS["a"][:2]
-BENCHMARK = Benchmark("imagenet-30-a", "imagenet", len(KNOWN), tuple(NOVEL), POOL)
+BENCHMARK = Benchmark("imagenet-30-a", len(KNOWN), tuple(NOVEL), POOL)
 WITH_IMAGENET = [
     name
     for name in method_names()
@@ -42,11 +43,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
             for copy in range(copies):
                 pixels = noise.integers(0, 256, (60, 50, 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(folder / f"{copy}.JPEG")
-    return shrunken(load_declared(BENCHMARK, root, None))
+    family, _ = find_benchmark("imagenet-30-a")
+    return shrunken(family.load(BENCHMARK, root, None))
 
 
 def shrunken(dataset: Dataset) -> Dataset:
-    """Every seventh pixel: what is tested is the recipe, not the patience of a CPU."""
+    """Every seventh pixel, to be fast on a CPU."""
 
     def fewer(images: ImageSet) -> ResidentImages:
         return ResidentImages(images.take(torch.arange(len(images)))[..., ::7, ::7], images.names)
@@ -82,11 +84,6 @@ def test_all_but_the_methods_without_one() -> None:
 
 @pytest.mark.parametrize("name", WITH_IMAGENET)
 def test_the_recipe_trains_and_evaluates(name: str, tree: Dataset, tmp_path: Path) -> None:
-    recipe, folder = small(name), Folder(tmp_path / "run")
-    folder.open(Source(benchmark="imagenet-30-a"), recipe, resume=False)
-    run = Run(folder, tree, recipe)
-    method = run.discover(tmp_path / "cache")
-    evaluator = run.evaluator(method)
-    assert evaluator is not None
-    assert 0 <= evaluator(0)["task_aware"]["train"]["acc"]["mean"] <= 1
-    assert all(torch.isfinite(value).all() for value in method.state_dict().values())
+    run = tiny_run(tmp_path / "run", small(name), tree)
+    assert 0 <= accuracy(run.discover()) <= 1
+    assert all(torch.isfinite(value).all() for value in weights_of(run).values())

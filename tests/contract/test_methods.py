@@ -1,20 +1,21 @@
-"""What every registered method promises; a method is tested because it exists."""
+"""The contract of every registered method."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from newfound.core.config import override
 from newfound.core.learner import Learner
 from newfound.core.records import Batch, Clock, total
 from newfound.core.registry import method_entry, method_names, recipe_for
-from newfound.data.images import Dataset
+from newfound.core.settings import RunConfig, TrainConfig, override
+from newfound.data.dataset import Dataset
 from newfound.data.loader import Loader
-from newfound.engine.checkpoint import load_strictly
-from newfound.experiment.model import build_method
-from tests.tiny import CPU, tiny_recipe, tiny_run
+from newfound.run.pile import Pile
+from newfound.run.recipe import build_method
+from newfound.run.trained import Trained
+from tests.tiny import CPU, tiny_recipe, tiny_run, weights_of
 
 METHODS = method_names()
 
@@ -47,14 +48,14 @@ def test_loss_is_finite_and_every_trainable_parameter_gets_a_gradient(name: str,
 
 
 def gradient(name: str, dataset: Dataset, compiled: bool) -> torch.Tensor:
-    """Of all parameters in one row, in the second of two steps, when memories have moved on."""
+    """Of all parameters in one row, in the second of two steps, after memories were updated."""
     method, batch, clock = learner_and_batch(name, dataset)
 
     def step() -> torch.Tensor:
         return total(method.loss(method(batch, clock), batch, clock))
 
     torch.compiler.reset()
-    # What a compiled step computes, and what of it again in the backward pass, but without its kernels.
+    # What a compiled step computes, recomputation in the backward pass included, without its kernels.
     call = torch.compile(step, backend="aot_eager_decomp_partition", dynamic=False) if compiled else step
     for seed in range(2):
         method.zero_grad()
@@ -63,6 +64,7 @@ def gradient(name: str, dataset: Dataset, compiled: bool) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in method.parameters() if p.grad is not None])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "kmeans"])
 def test_gradients_are_the_same_where_the_step_is_compiled(name: str, digits: Dataset) -> None:
     eager, compiled = (gradient(name, digits, compiled) for compiled in (False, True))
@@ -80,7 +82,7 @@ def test_scores_cover_all_classes_for_every_head(name: str, digits: Dataset) -> 
     joint, novel = method.both_scores(images)
     assert torch.equal(joint, scores)
     assert novel.shape == (len(scores), 7, task.num_novel)
-    if name not in ("rs+", "comex"):  # whose joint scores another head, or expert, has a say in
+    if name not in ("rs+", "comex"):  # another head, or expert, contributes to the joint scores
         torch.testing.assert_close(novel.softmax(-1), scores[..., task.num_known :].softmax(-1))
 
 
@@ -102,6 +104,7 @@ def test_logged_terms_add_up_to_what_is_minimised(name: str, digits: Dataset, tm
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_same_seed_same_bits_and_hidden_labels_change_none(
     name: str, digits: Dataset, tmp_path: Path
@@ -111,36 +114,32 @@ def test_same_seed_same_bits_and_hidden_labels_change_none(
         digits.truth, labels=digits.truth.labels.flip(0), test_labels=digits.truth.test_labels.flip(0)
     )
     recipe = tiny_recipe(name)
-    weights = [
-        tiny_run(tmp_path / str(i), recipe, replace(digits, truth=truth))
-        .discover(tmp_path / f"cache{i}")
-        .state_dict()
+    runs = [
+        tiny_run(tmp_path / str(i) / "run", recipe, replace(digits, truth=truth))
         for i, truth in enumerate((digits.truth, shuffled, None))
     ]
+    for run in runs:
+        run.discover()
+    weights = [weights_of(run) for run in runs]
     for other in weights[1:]:
         assert all(torch.equal(value, other[key]) for key, value in weights[0].items())
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_another_seed_gives_other_weights(name: str, digits: Dataset, tmp_path: Path) -> None:
-    first, second = (
-        tiny_run(tmp_path / str(seed), tiny_recipe(name, seed=seed), digits)
-        .discover(tmp_path / "cache")
-        .state_dict()
-        for seed in (0, 1)
-    )
+    runs = [tiny_run(tmp_path / str(seed), tiny_recipe(name, seed=seed), digits) for seed in (0, 1)]
+    for run in runs:
+        run.discover()
+    first, second = (weights_of(run) for run in runs)
     assert any(not torch.equal(value, second[key]) for key, value in first.items())
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_saved_weights_give_the_same_scores(name: str, digits: Dataset, tmp_path: Path) -> None:
     run = tiny_run(tmp_path / "run", tiny_recipe(name), digits)
-    method = run.discover(tmp_path / "cache").eval()
-    assert run.saved is not None
-    again = build_method(tiny_recipe(name), digits.split.task, digits.split.look, CPU).eval()
-    load_strictly(again, run.saved.weights, Path("checkpoint"))
-    images = torch.rand(5, 3, 8, 8)
-    assert torch.equal(method.scores(images), again.scores(images))
+    run.discover()
+    scores = Trained.load(run.folder).scores(digits.split.unlabelled)
+    assert torch.equal(scores, torch.from_numpy(Pile.read(run.folder.pile).logits))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -155,10 +154,6 @@ def test_published_and_own_values_are_settings(name: str) -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_settings_have_one_meaning(name: str) -> None:
-    from dataclasses import fields
-
-    from newfound.core.config import RunConfig, TrainConfig
-
     names = [
         field.name
         for config in (method_entry(name).method.Config, TrainConfig, RunConfig)

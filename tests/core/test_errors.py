@@ -1,9 +1,9 @@
-"""What counts as memory that ran out, and what of an error is told."""
+"""Recognising exhausted memory, and one line for an error."""
 
 import pytest
 import torch
 
-from newfound.core.errors import ran_out_of_memory, reason_of, shortened, unknown
+from newfound.core.errors import Hint, ran_out_of_memory, reason_of, shortened, unknown
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,9 @@ def test_long_lists_are_shortened(number: int, told: str) -> None:
     assert shortened([str(each) for each in range(number)]) == told
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"), [("IIC", "; did you mean 'iic'?"), ("rs", "; did you mean 'RS+'?"), ("zzz", ";")]
-)
-def test_the_nearest_name_is_told_in_whatever_case(name: str, hint: str) -> None:
-    assert str(unknown("method", name, ["iic", "RS+"], "look")) == f"unknown method {name!r}{hint} look"
+@pytest.mark.parametrize(("name", "near"), [("IIC", "iic"), ("rs", "RS+"), ("zzz", None)])
+def test_the_nearest_name_is_suggested_in_whatever_case(name: str, near: str | None) -> None:
+    guess = f" Did you mean {near!r}?" if near else ""
+    error = unknown("method", name, ["iic", "RS+"], Hint.METHODS)
+    assert error.message == f"Unknown method {name!r}.{guess}"
+    assert str(error) == f"{error.message} {Hint.METHODS.value}"

@@ -1,28 +1,37 @@
-"""The tables of methods and stages."""
+"""Registries, plug-ins, and the recipes of registered methods."""
 
+import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from newfound.core import registry
-from newfound.core.config import TrainConfig
 from newfound.core.errors import UsageError
 from newfound.core.learner import Method
 from newfound.core.registry import (
+    ENCODERS,
+    METHODS,
+    STAGES,
+    VARIABLE,
     Entry,
+    Registry,
     changes_nothing,
+    load_plugins,
     method_entry,
     method_names,
     recipe_for,
     register,
+    register_encoder,
     register_stage,
     stage_class,
 )
+from newfound.core.settings import TrainConfig
 from newfound.methods.uno import UNO
+
+ROOT = Path(__file__).parents[2]
 
 
 def method_class(module: str, schedules: Mapping[str, TrainConfig] | None = None) -> Any:
@@ -32,49 +41,106 @@ def method_class(module: str, schedules: Mapping[str, TrainConfig] | None = None
     )
 
 
-@pytest.mark.parametrize("add", [register, register_stage])
-def test_a_name_is_of_one_class_which_may_come_again(add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for table in ("_METHODS", "_STAGES"):
-        monkeypatch.setattr(registry, table, {})
-    add("own")(method_class("mine"))
-    again = add("own")(method_class("mine"))
-    with pytest.raises(UsageError, match=r"got 'own' for other.Own, and mine.Own has it already; choose"):
-        add("own")(method_class("other"))
-    assert again in (registry._STAGES.get("own"), *(entry.method for entry in registry._METHODS.values()))
+@pytest.fixture
+def empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registries without anything in them, for as long as a test lasts."""
+    for registry in (METHODS, STAGES, ENCODERS):
+        monkeypatch.setattr(registry, "items", {})
 
 
+@pytest.mark.usefixtures("empty")
 @pytest.mark.parametrize(
-    ("stages", "got"),
-    [(("pretrain",), "got pretrain;"), (("discover", "pretrain"), "got discover, pretrain;")],
+    ("add", "registry"), [(register, METHODS), (register_stage, STAGES), (register_encoder, ENCODERS)]
 )
-def test_a_method_names_its_own_stage_last(stages: tuple[str, ...], got: str) -> None:
-    with pytest.raises(UsageError, match=f"schedules of own must .* discover as the last; {got}"):
-        register("own")(method_class("mine", dict.fromkeys(stages, TrainConfig())))
+def test_a_name_has_one_definition_which_may_come_again(add: Any, registry: Registry[Any]) -> None:
+    add("own")(method_class("mine"))
+    add("own")(method_class("mine"))
+    with pytest.raises(UsageError, match=r"'own' of other.Own is already taken by mine.Own"):
+        add("own")(method_class("other"))
+    assert list(registry.items) == ["own"]
+
+
+@pytest.mark.parametrize("stages", [(), ("pretrain",), ("discover", "pretrain")])
+def test_a_method_names_its_own_stage_last(stages: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=r"last stage in schedules of own must be 'discover'"):
+        register("own")(type("Own", (Method,), {"schedules": dict.fromkeys(stages, TrainConfig())}))
     assert "own" not in method_names()
 
 
-def test_a_method_without_schedules_is_told_so() -> None:
-    with pytest.raises(UsageError, match=r"schedules of own must .* got none;"):
-        register("own")(type("Own", (Method,), {}))
+@pytest.mark.parametrize("registry", [METHODS, STAGES, ENCODERS])
+def test_an_unknown_name_is_answered_with_the_nearest(registry: Registry[Any]) -> None:
+    name = registry.names()[0]
+    with pytest.raises(UsageError, match=f"Unknown {registry.kind} '{name}x'. Did you mean '{name}'"):
+        registry.get(f"{name}x")
 
 
-def test_unknown_stage_names_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"unknown stage 'pretrian'; did you mean 'pretrain'\? there are "):
-        stage_class("pretrian")
+def test_encoders_share_a_class_through_their_arguments_and_say_what_they_are_for() -> None:
+    first, second = ENCODERS.get("resnet18")(), ENCODERS.get("resnet18-cifar")()
+    assert type(first) is type(second)
+    assert "CIFAR" in ENCODERS.descriptions["resnet18-cifar"]
+
+
+def test_importing_the_registry_imports_no_torch() -> None:
+    code = "import sys, newfound.core.catalogue as c; c.catalogue(); print('torch' in sys.modules)"
+    environment = os.environ | {VARIABLE: "", "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
+PLUGIN = """
+from newfound.core.registry import register_encoder
+from newfound.nn.encoders.small import SmallEncoder
+
+@register_encoder("mine")
+class Mine(SmallEncoder):
+    "Mine alone."
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that Python imports from; what is registered there is gone after the test."""
+    (tmp_path / "nf_apart.py").write_text(PLUGIN)
+    (tmp_path / "nf_broken.py").write_text("1 / 0")
+    monkeypatch.setattr(ENCODERS, "items", dict(ENCODERS.items))
+    monkeypatch.delitem(sys.modules, "nf_apart", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_plug_in_comes_from_a_module_that_a_variable_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, " nf_apart ,")
+    load_plugins(ENCODERS.group)
+    assert ENCODERS.descriptions["mine"] == "Mine alone."
+    for name, reason in {
+        "nf_nowhere": "No module named 'nf_nowhere'",
+        "nf_broken": "division by zero",
+    }.items():
+        monkeypatch.setenv(VARIABLE, f"nf_apart,{name}")
+        with pytest.raises(UsageError, match=f"Cannot import '{name}', named in {VARIABLE}: {reason}."):
+            load_plugins(ENCODERS.group)
+
+
+def test_a_plug_in_comes_from_an_entry_point_and_a_broken_one_is_a_warning(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    installed = folder / "apart-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: apart\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(
+        "[newfound.encoders]\nbroken = nf_broken\nmine = nf_apart:Mine\n"
+    )
+    load_plugins(METHODS.group)
+    assert "mine" not in ENCODERS.items
+    load_plugins(ENCODERS.group)
+    assert "mine" in ENCODERS.items
+    assert caplog.messages == ["Ignoring the plug-in broken (nf_broken): division by zero"]
 
 
 def test_names_are_these() -> None:
     assert set(method_names()) >= {"iic", "kmeans", "uno-v1", "uno-v2"}
     assert method_names() == sorted(method_names())
-
-
-def test_unknown_method_names_the_nearest_and_how_many_there_are() -> None:
-    with pytest.raises(UsageError) as caught:
-        method_entry("icc")
-    assert str(caught.value) == (
-        f"unknown method 'icc'; did you mean 'iic'? newfound methods lists all {len(method_names())}; "
-        "NEWFOUND_METHODS names modules with others"
-    )
 
 
 def test_two_names_may_share_a_class_through_their_presets() -> None:
@@ -139,16 +205,6 @@ def test_a_variation_may_change_nothing_on_a_benchmark() -> None:
     assert not changes_nothing("iic", "cifar100-50", "no variation")
 
 
-def test_the_code_of_a_method_changes_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_METHODS", {})
-    module = ModuleType("mine")
-    monkeypatch.setitem(sys.modules, "mine", module)
-    codes = []
-    for text in (None, "one", "other", "one"):
-        if text is not None:
-            module.__file__ = str(tmp_path / "mine.py")
-            (tmp_path / "mine.py").write_text(text)
-        register("own")(method_class("mine"))
-        codes.append(method_entry("own").code)
-    assert codes[0] == ""
-    assert codes[1] == codes[3] != codes[2] != ""
+def test_a_method_has_the_versions_of_its_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_class("known"), "cache_version", 7)
+    assert method_entry("rs").versions == {"rotnet": 1, "known": 7, "discover": 1}

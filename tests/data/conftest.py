@@ -4,16 +4,27 @@ import pickle
 import struct
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from PIL import Image
+
+from newfound.data.images import ResidentImages
 
 Bytes = npt.NDArray[np.uint8]
 Fake = Callable[[Path, str, int], tuple[Bytes, Bytes]]
 Paint = Callable[..., str]
+
+
+def random_images(count: int, seed: int = 0) -> ResidentImages:
+    """Resident images of 4 x 4 random pixels."""
+    random = torch.Generator().manual_seed(seed)
+    pixels = torch.randint(0, 256, (count, 3, 4, 4), generator=random, dtype=torch.uint8)
+    return ResidentImages(pixels, [f"image-{row}" for row in range(count)])
 
 
 def _rows(num_classes: int, copies: int, seed: int) -> tuple[Bytes, Bytes]:
@@ -23,58 +34,39 @@ def _rows(num_classes: int, copies: int, seed: int) -> tuple[Bytes, Bytes]:
     return random.integers(0, 256, (len(labels), 3072), dtype=np.uint8), labels
 
 
+def _fake(root: Path, family: str, copies: int, kind: str) -> tuple[Bytes, Bytes]:
+    """Write an official distribution below `root` and return its training rows."""
+    ten, binary = family == "cifar10", kind == "binary"
+    binary_folder, python_folder = (
+        ("cifar-10-batches-bin", "cifar-10-batches-py") if ten else ("cifar-100-binary", "cifar-100-python")
+    )
+    folder = root / (binary_folder if binary else python_folder)
+    folder.mkdir(parents=True)
+
+    def write(name: str, pixels: Bytes, labels: Bytes) -> None:
+        if binary:
+            columns = [labels[:, None]] if ten else [labels[:, None] // 5, labels[:, None]]
+            np.concatenate([*columns, pixels], axis=1).tofile(folder / f"{name}.bin")
+        else:
+            batch = {b"data": pixels, b"labels" if ten else b"fine_labels": labels.tolist(), b"more": b"fake"}
+            (folder / name).write_bytes(pickle.dumps(batch, protocol=4))
+
+    pixels, labels = _rows(10 if ten else 100, copies * 5, seed=0)
+    names = [f"data_batch_{number}" for number in range(1, 6)] if ten else ["train"]
+    for name, rows in zip(names, np.array_split(np.arange(len(labels)), len(names)), strict=True):
+        write(name, pixels[rows], labels[rows])
+    write("test_batch" if ten else "test", *_rows(10 if ten else 100, copies, seed=1))
+    return pixels, labels
+
+
 @pytest.fixture
 def fake_binary() -> Fake:
-    """Writes a binary distribution under a folder and returns all its training rows."""
-
-    def write(root: Path, family: str, copies: int) -> tuple[Bytes, Bytes]:
-        num_classes = 10 if family == "cifar10" else 100
-        folder = root / {"cifar10": "cifar-10-batches-bin", "cifar100": "cifar-100-binary"}[family]
-        folder.mkdir(parents=True)
-        pixels, labels = _rows(num_classes, copies * 5, seed=0)
-        test_pixels, test_labels = _rows(num_classes, copies, seed=1)
-        columns = [labels[:, None]] if family == "cifar10" else [labels[:, None] // 5, labels[:, None]]
-        rows = np.concatenate([*columns, pixels], axis=1)
-        test_columns = [test_labels[:, None]] * len(columns)
-        test_rows = np.concatenate([*test_columns, test_pixels], axis=1)
-        if family == "cifar100":
-            rows.tofile(folder / "train.bin")
-            test_rows.tofile(folder / "test.bin")
-        else:
-            for number, part in enumerate(np.array_split(rows, 5), start=1):
-                part.tofile(folder / f"data_batch_{number}.bin")
-            test_rows.tofile(folder / "test_batch.bin")
-        return pixels, labels
-
-    return write
+    return partial(_fake, kind="binary")
 
 
 @pytest.fixture
 def fake_python() -> Fake:
-    """Writes a Python distribution under a folder and returns all its training rows."""
-
-    def write(root: Path, family: str, copies: int) -> tuple[Bytes, Bytes]:
-        num_classes = 10 if family == "cifar10" else 100
-        folder = root / {"cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}[family]
-        folder.mkdir(parents=True)
-        pixels, labels = _rows(num_classes, copies * 5, seed=0)
-        test_pixels, test_labels = _rows(num_classes, copies, seed=1)
-        key = b"labels" if family == "cifar10" else b"fine_labels"
-
-        def dump(name: str, data: Bytes, classes: Bytes) -> None:
-            batch = {b"data": data, key: [int(label) for label in classes], b"batch_label": b"fake"}
-            (folder / name).write_bytes(pickle.dumps(batch, protocol=4))
-
-        if family == "cifar100":
-            dump("train", pixels, labels)
-            dump("test", test_pixels, test_labels)
-        else:
-            for number, rows in enumerate(np.array_split(np.arange(len(labels)), 5), start=1):
-                dump(f"data_batch_{number}", pixels[rows], labels[rows])
-            dump("test_batch", test_pixels, test_labels)
-        return pixels, labels
-
-    return write
+    return partial(_fake, kind="python")
 
 
 def png_16_bit_colour(*colour: int) -> bytes:

@@ -1,7 +1,5 @@
 """Every usual kind of image file, written by Pillow or by hand, gives the colours a person would see."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,64 +7,49 @@ import pytest
 from PIL import Image
 
 from newfound.core.errors import DataError
-from newfound.data.decode import decode, decode_all, stored_sizes
-from tests.data.conftest import png_16_bit_colour
+from newfound.data.decode import Reading, decode, decode_all, stored_sizes
+from tests.data.conftest import png_16_bit_colour, tiff_16_bit
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
 
-def test_grey_is_replicated(tmp_path: Path) -> None:
-    Image.new("L", (5, 4), 90).save(tmp_path / "a.png")
-    pixels = decode(tmp_path / "a.png")
-    assert pixels.shape == (4, 5, 3)
-    assert (pixels == 90).all()
-
-
-def test_one_bit(tmp_path: Path) -> None:
-    Image.new("1", (4, 4), 1).save(tmp_path / "a.png")
-    assert (decode(tmp_path / "a.png") == 255).all()
-
-
-def test_palette(tmp_path: Path) -> None:
-    image = Image.new("P", (4, 4), 1)
+def palette(index: int) -> Image.Image:
+    image = Image.new("P", (4, 4), index)
     image.putpalette([*RED, *GREEN])
-    image.save(tmp_path / "a.png")
-    assert (decode(tmp_path / "a.png") == GREEN).all()
+    return image
 
 
-@pytest.mark.parametrize(("opacity", "seen"), [(0, (255, 255, 255)), (255, BLUE)])
-def test_transparency_is_laid_on_white(tmp_path: Path, opacity: int, seen: tuple[int, int, int]) -> None:
-    Image.new("RGBA", (4, 4), (*BLUE, opacity)).save(tmp_path / "a.png")
-    assert (decode(tmp_path / "a.png") == seen).all()
+@pytest.mark.parametrize(
+    ("image", "options", "seen"),
+    [
+        (Image.new("L", (5, 4), 90), {}, 90),
+        (Image.new("1", (4, 4), 1), {}, 255),
+        (palette(1), {}, GREEN),
+        (palette(0), {"transparency": 0}, 255),
+        (Image.new("RGBA", (4, 4), (*BLUE, 0)), {}, 255),
+        (Image.new("RGBA", (4, 4), (*BLUE, 255)), {}, BLUE),
+        (Image.new("LA", (4, 4), (0, 51)), {}, 204),
+    ],
+)
+def test_modes(tmp_path: Path, image: Image.Image, options: dict[str, int], seen: object) -> None:
+    """Grey is replicated, transparency composited onto white, and none has more than 8 bits."""
+    image.save(tmp_path / "a.png", **options)  # type: ignore[arg-type]
+    largest: list[int] = []
+    pixels = decode(tmp_path / "a.png", note=largest.append)
+    assert pixels.shape == (image.height, image.width, 3)
+    assert (pixels == seen).all()
+    assert largest == []
 
 
-def test_half_transparency_blends_with_white(tmp_path: Path) -> None:
-    Image.new("LA", (4, 4), (0, 51)).save(tmp_path / "a.png")
-    assert (decode(tmp_path / "a.png") == 204).all()
-
-
-def test_transparent_palette_entry_is_white(tmp_path: Path) -> None:
-    image = Image.new("P", (4, 4), 0)
-    image.putpalette([*RED, *GREEN])
-    image.save(tmp_path / "a.png", transparency=0)
-    assert (decode(tmp_path / "a.png") == 255).all()
-
-
-def test_cmyk(tmp_path: Path) -> None:
-    Image.new("CMYK", (16, 16), (0, 255, 255, 0)).save(tmp_path / "a.jpg", quality=100)
-    assert np.abs(decode(tmp_path / "a.jpg").astype(int) - RED).max() <= 3
-
-
-@pytest.mark.parametrize("suffix", ["png", "tif"])
-def test_16_bit_grey_spans_the_whole_range(tmp_path: Path, suffix: str) -> None:
-    values = np.array([[0, 257], [32896, 65535]], np.uint16)
-    Image.fromarray(values).save(tmp_path / f"a.{suffix}")
-    assert decode(tmp_path / f"a.{suffix}")[:, :, 0].tolist() == [[0, 1], [128, 255]]
-
-
-def test_16_bit_colour(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(png_16_bit_colour(0xFF00, 0x8000, 0x0100))
-    assert (decode(tmp_path / "a.png") == (255, 128, 1)).all()
+@pytest.mark.parametrize("suffix", ["gif", "png", "webp", "jpg"])
+def test_an_animation_gives_its_first_frame_and_cmyk_its_colours(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "jpg":
+        Image.new("CMYK", (16, 16), (0, 255, 255, 0)).save(path, quality=100)
+    else:
+        first, second = Image.new("RGB", (8, 8), RED), Image.new("RGB", (8, 8), GREEN)
+        first.save(path, save_all=True, append_images=[second], duration=50, lossless=True)
+    assert np.abs(decode(path).astype(int) - RED).max() <= 3
 
 
 def test_exif_rotation_is_applied(tmp_path: Path) -> None:
@@ -81,33 +64,15 @@ def test_exif_rotation_is_applied(tmp_path: Path) -> None:
     assert (pixels[4:] == RED).all()
 
 
-@pytest.mark.parametrize("suffix", ["gif", "png", "webp"])
-def test_an_animation_gives_its_first_frame(tmp_path: Path, suffix: str) -> None:
-    first, second = Image.new("RGB", (8, 8), RED), Image.new("RGB", (8, 8), GREEN)
-    first.save(tmp_path / f"a.{suffix}", save_all=True, append_images=[second], duration=50, lossless=True)
-    assert np.abs(decode(tmp_path / f"a.{suffix}").astype(int) - RED).max() <= 2
-
-
-def test_floats_without_a_range_are_refused(tmp_path: Path) -> None:
-    Image.new("F", (4, 4), 0.5).save(tmp_path / "a.tif")
-    with pytest.raises(DataError, match=r"a\.tif: its pixels are floats"):
-        decode(tmp_path / "a.tif")
-
-
-def test_images_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("F", (4, 4), 0.5).save(tmp_path / "floats.tif")
+    (tmp_path / "planes.tif").write_bytes(tiff_16_bit(2, 60000, 30000, 0))
+    Image.new("L", (40, 40)).save(tmp_path / "large.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 600)
-    Image.new("L", (40, 40)).save(tmp_path / "a.png")
-    with pytest.raises(DataError, match=r"a\.png: more than 1,200 pixels, .*; scale it down"):
-        decode(tmp_path / "a.png")
-
-
-def test_large_images_are_not_warned_of(tmp_path: Path) -> None:
-    """In a process of its own, for pytest has filters of its own."""
-    Image.new("L", (40, 40)).save(tmp_path / "a.png")
-    code = "from newfound.data import decode; decode.Image.MAX_IMAGE_PIXELS = 900; decode.decode('a.png')"
-    call = [sys.executable, "-c", code]
-    done = subprocess.run(call, cwd=tmp_path, check=True, capture_output=True, text=True)
-    assert done.stderr == ""
+    paths = [str(tmp_path / name) for name in ("floats.tif", "planes.tif", "large.png")]
+    reasons = decode_all(paths, (8, 8), strict=False)[2]
+    for reason, words in zip(reasons, ("floating-point", "planes", "more than 1,200 pixels"), strict=True):
+        assert words in reason
 
 
 def test_resizing_is_antialiased(tmp_path: Path) -> None:
@@ -139,14 +104,64 @@ def test_what_cannot_be_decoded_is_listed(tmp_path: Path) -> None:
     assert kept == [1]
     assert np.array_equal(pixels[0].permute(1, 2, 0).numpy(), noise)
     assert [line.split(": ")[0] for line in skipped] == [paths[0], paths[2], paths[3]]
-    assert "truncated" in skipped[0]
-    assert "not an image" in skipped[1]
-    assert "no such file" in skipped[2]
+    for line, words in zip(skipped, ("truncated", "not an image", "No such file"), strict=True):
+        assert words in line
+    assert stored_sizes(paths) == [(64, 64), (64, 64), None, None]
     with pytest.raises(DataError, match=r"cut\.png: .*truncated.*strict"):
         decode_all(paths, (64, 64), strict=True)
 
 
-def test_stored_sizes_are_none_without_a_header(tmp_path: Path) -> None:
-    Image.new("RGB", (30, 20)).save(tmp_path / "a.png")
-    (tmp_path / "b.png").write_text("no image")
-    assert stored_sizes([str(tmp_path / "a.png"), str(tmp_path / "b.png")]) == [(20, 30), None]
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.pgm"])
+def test_16_bit_grey(tmp_path: Path, name: str) -> None:
+    """It spans the whole range, and its largest value is noted before it is resized."""
+    values = np.array([[0, 257], [32896, 65535]], np.uint16)
+    Image.fromarray(values).save(tmp_path / name)
+    assert decode(tmp_path / name)[:, :, 0].tolist() == [[0, 1], [128, 255]]
+    dark = np.zeros((64, 64), np.uint16)
+    dark[5, 7] = 4095
+    Image.fromarray(dark).save(tmp_path / name)
+    largest: list[int] = []
+    decode(tmp_path / name, (4, 4), largest.append)
+    assert largest == [4095]
+
+
+def test_16_bit_colour(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png_16_bit_colour(0xFF00, 0x8000, 0x0100))
+    assert (decode(tmp_path / "a.png") == (255, 128, 1)).all()
+
+
+@pytest.mark.parametrize(("photometric", "grey"), [(1, 200), (0, 55)])
+def test_zero_may_be_white(tmp_path: Path, photometric: int, grey: int) -> None:
+    (tmp_path / "a.tif").write_bytes(tiff_16_bit(photometric, 200 * 257))
+    largest: list[int] = []
+    assert decode(tmp_path / "a.tif", note=largest.append).tolist() == [[3 * [grey]]]
+    assert largest == [200 * 257] * photometric
+
+
+@pytest.mark.parametrize(
+    ("peaks", "words"),
+    [
+        ([], None),
+        ([65535], None),
+        ([12, *9 * [16384], 40000], None),
+        ([16383], "1 of 1 files with more than 8 bits look too dark"),
+        ([*8 * [65535], 4095, 12], "2 of 10 files"),
+    ],
+)
+def test_deep_files_that_use_little_of_their_range(peaks: list[int], words: str | None) -> None:
+    reading = Reading(len(peaks))
+    reading.peaks = peaks
+    assert len(reading.warnings) == (words is not None)
+    assert all(words in warning for warning in reading.warnings if words)
+
+
+def test_progress_every_few_seconds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "newfound")
+    seconds = map(float, range(100))
+    monkeypatch.setattr("newfound.data.decode.monotonic", lambda: next(seconds))
+    reading = Reading(12)
+    assert list(reading.over("known")) == list("known")
+    assert list(reading.over("unknown")) == list("unknown")  # counted on
+    assert caplog.messages == ["Reading images 5/12, 7 s left", "Reading images 10/12, 2 s left"]

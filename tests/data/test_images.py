@@ -1,7 +1,8 @@
-"""Image sets: the same pixels, resident or streamed, on whichever device."""
+"""Image sets: the same pixels, resident or streamed, on whichever device; work done ahead of its use."""
 
 import shutil
-from collections.abc import Callable
+import threading
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -9,109 +10,74 @@ import torch
 from PIL import Image
 
 from newfound.core.errors import DataError
-from newfound.core.records import Task
-from newfound.data import files, images
-from newfound.data.files import open_images
-from newfound.data.images import Dataset, Look, ResidentImages, Split, StreamedImages, Truth
-
-LOOK = Look(4, "cifar", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), stored=4)
+from newfound.data import folders, images
+from newfound.data.folders import open_images
+from newfound.data.images import PREFETCHED, ResidentImages, StreamedImages, prefetch
+from tests.data.conftest import Paint, random_images
 
 
-def _resident(count: int, seed: int = 0) -> ResidentImages:
-    random = torch.Generator().manual_seed(seed)
-    pixels = torch.randint(0, 256, (count, 3, 4, 4), generator=random, dtype=torch.uint8)
-    return ResidentImages(pixels, [f"image-{row}" for row in range(count)])
-
-
-def _dataset(labels: list[int], test_seed: int = 2) -> Dataset:
-    split = Split(_resident(4), torch.tensor(labels), _resident(3, 1), Task(2, 2), LOOK)
-    truth = Truth(torch.tensor([2, 3, 2]), _resident(2, test_seed), torch.tensor([0, 3]))
-    return Dataset("toy", split, truth, ("a", "b", "c", "d"), (), "toy")
-
-
-def test_resident_takes_rows() -> None:
-    images = _resident(5)
-    taken = images.take(torch.tensor([3, 0, 3]))
-    assert taken.dtype == torch.uint8
-    assert torch.equal(taken, images.pixels[[3, 0, 3]])
-    assert (len(images), images.size) == (5, (4, 4))
-
-
-def test_some_images_are_those_of_their_rows_and_hold_no_others(tmp_path: Path) -> None:
-    whole, rows = _resident(12), torch.tensor([7, 3, 11])
-    some = whole.some(rows)
-    assert some.names == [f"image-{row}" for row in (7, 3, 11)]
+def test_rows_are_taken_and_selected(tmp_path: Path) -> None:
+    whole, rows = random_images(12), torch.tensor([7, 3, 7])
+    some = whole.select(rows)
+    assert (len(some), some.size, some.names) == (3, (4, 4), ["image-7", "image-3", "image-7"])
+    assert torch.equal(whole.take(rows), whole.pixels[rows])
     assert torch.equal(some.pixels, whole.pixels[rows])
-    assert some.pixels.untyped_storage().nbytes() == 3 * 3 * 4 * 4
-    assert some.fingerprint() != whole.some(rows.flip(0)).fingerprint()
-    streamed = StreamedImages([str(tmp_path / f"{row}.png") for row in range(12)], (4, 4)).some(rows)
-    assert [Path(name).stem for name in streamed.names] == ["7", "3", "11"]
+    assert some.pixels.untyped_storage().nbytes() == 3 * 3 * 4 * 4  # nothing of the others
+    streamed = StreamedImages([str(tmp_path / f"{row}.png") for row in range(12)], (4, 4)).select(rows)
+    assert [Path(name).stem for name in streamed.names] == ["7", "3", "7"]
 
 
-def test_some_of_images_that_are_too_many_stay_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_stay_on_the_host_if_the_device_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "_fits", lambda num_bytes, device: False)
-    some = _resident(5).to(torch.device("meta")).some(torch.tensor([2, 0]))
-    assert isinstance(some, ResidentImages)
-    assert (some.pixels.device.type, some.device.type) == ("cpu", "meta")
+    moved = random_images(5).to(torch.device("meta"))
+    for found in (moved, moved.select(torch.tensor([2, 0]))):
+        assert isinstance(found, ResidentImages)
+        assert (found.pixels.device.type, found.device.type) == ("cpu", "meta")
+        assert found.take(torch.tensor([1, 0])).device.type == "meta"
 
 
-def test_resident_stays_on_the_host_when_the_device_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "_fits", lambda num_bytes, device: False)
-    moved = _resident(5).to(torch.device("meta"))
-    assert isinstance(moved, ResidentImages)
-    assert moved.pixels.device.type == "cpu"
-    assert moved.take(torch.tensor([1, 2])).device.type == "meta"
+def test_a_device_under_another_name_is_the_same_device() -> None:
+    """A GPU's images are on cuda:0 if cuda was requested; missing that would cost the fast step."""
+    found = ResidentImages(torch.zeros(2, 3, 4, 4, dtype=torch.uint8), ["a", "b"], torch.device("cpu:0"))
+    assert found.pixels.device != found.device
+    assert found.resident
+    assert found.to(torch.device("cpu:0")).resident
 
 
-def test_both_sets_stay_on_the_host_when_one_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "_fits", lambda num_bytes, device: num_bytes < 4 * 3 * 4 * 4)
-    moved = _dataset([0, 1, 0, 1]).split.to(torch.device("meta"))
-    assert not moved.labelled.resident
-    assert not moved.unlabelled.resident
-    assert moved.unlabelled.fetch(torch.tensor([1])).device.type == "cpu"
-
-
-def test_streamed_is_the_same_as_resident(tmp_path: Path, paint: Callable[..., str]) -> None:
+def test_streamed_is_the_same_as_resident(tmp_path: Path, paint: Paint) -> None:
     paths = [paint(tmp_path / f"{n}.png", (n, 2 * n, 3 * n), (20 + n, 30)) for n in range(12)]
     streamed = StreamedImages(paths, (16, 16))
     resident, _, _ = open_images(paths, (16, 16), strict=True)
     index = torch.tensor([7, 7, 0, 11])
     assert torch.equal(streamed.take(index), resident.take(index))
-    assert all(
-        torch.equal(*taken)
-        for taken in zip(streamed.take_each([index] * 4), resident.take_each([index] * 4), strict=True)
-    )
+    for one, other in zip(streamed.take_each([index] * 4), resident.take_each([index] * 4), strict=True):
+        assert torch.equal(one, other)
     assert list(streamed.names) == paths == list(resident.names)
     assert streamed.to(torch.device("meta")).take(index).shape == (4, 3, 16, 16)
+    Path(paths[7]).write_text("no image")
+    with pytest.raises(DataError, match=r"7\.png: not an image"):
+        streamed.take(index)
 
 
 def test_a_set_beyond_the_budget_is_streamed(
-    tmp_path: Path, paint: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = [paint(tmp_path / f"{n}.png") for n in range(3)]
-    broken = tmp_path / "broken.png"
-    broken.write_text("no image")
-    monkeypatch.setattr(files, "RESIDENT_BYTES", 4 * 3 * 8 * 8 - 1)
-    found, kept, skipped = open_images([paths[0], str(broken), *paths[1:]], (8, 8), strict=False)
+    monkeypatch.setattr(folders, "RESIDENT_BYTES", 4 * 3 * 8 * 8 - 1)
+    found, kept, skipped = open_images([paths[0], "gone.png", *paths[1:]], (8, 8), strict=False)
     assert isinstance(found, StreamedImages)
-    assert kept == [0, 2, 3]
-    assert list(found.names) == paths
-    assert "broken.png" in skipped[0]
-    monkeypatch.setattr(files, "RESIDENT_BYTES", 3 * 3 * 8 * 8)
+    assert (kept, list(found.names)) == ([0, 2, 3], paths)
+    assert "gone.png" in skipped[0]
+    monkeypatch.setattr(folders, "RESIDENT_BYTES", 3 * 3 * 8 * 8)
     assert isinstance(open_images(paths, (8, 8), strict=False)[0], ResidentImages)
 
 
-def test_a_streamed_file_that_breaks_later_is_named(tmp_path: Path, paint: Callable[..., str]) -> None:
-    paths = [paint(tmp_path / "a.png")]
-    streamed = StreamedImages(paths, (8, 8))
-    Path(paths[0]).write_text("no image")
-    with pytest.raises(DataError, match=r"a\.png: .*must stay as they are while it lasts; bring it back"):
-        streamed.take(torch.tensor([0]))
-
-
-def test_fingerprints_follow_the_content(tmp_path: Path) -> None:
-    assert _resident(3).fingerprint() == _resident(3).fingerprint()
-    assert _resident(3).fingerprint() != _resident(3, 1).fingerprint()
+def test_fingerprints_follow_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = random_images(3)
+    assert images.fingerprint() == random_images(3).fingerprint() != random_images(3, 1).fingerprint()
+    monkeypatch.setattr(ResidentImages, "_digest", lambda images: "again")
+    moved_images = images.to(torch.device("cpu"))
+    assert moved_images.fingerprint() == images.fingerprint() != random_images(3).fingerprint()
     path = tmp_path / "a.bmp"
     Image.new("RGB", (5, 5)).save(path)
     before = StreamedImages([str(path)], (8, 8)).fingerprint()
@@ -125,51 +91,40 @@ def test_fingerprints_follow_the_content(tmp_path: Path) -> None:
     assert before != StreamedImages([str(path)], (8, 8)).fingerprint()
 
 
-def test_images_are_digested_once_wherever_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    cpu, digests = torch.device("cpu"), iter(["first", "second", "third"])
-    monkeypatch.setattr(ResidentImages, "digest", lambda images: next(digests))
-    images = _resident(3)
-    assert images.fingerprint() == images.to(cpu).to(cpu).fingerprint() == "first"
-    assert _resident(3).fingerprint() == "second"
+@pytest.mark.parametrize("number", [0, 1, PREFETCHED, PREFETCHED + 1, 20])
+def test_prefetch_is_map(number: int) -> None:
+    assert list(prefetch(lambda n: n * n, range(number))) == [n * n for n in range(number)]
 
 
-def test_the_fingerprint_of_a_data_set_covers_labels_and_test() -> None:
-    original = _dataset([0, 1, 0, 1]).fingerprint()
-    assert original == _dataset([0, 1, 0, 1]).fingerprint()
-    assert original != _dataset([0, 1, 1, 0]).fingerprint()
-    assert original != _dataset([0, 1, 0, 1], test_seed=3).fingerprint()
+def test_the_next_items_are_begun_while_one_is_used() -> None:
+    begun = [threading.Event() for _ in range(10)]
+    results = prefetch(lambda n: begun[n].set(), range(10))
+    next(results)
+    assert all(event.wait(10) for event in begun[: 1 + PREFETCHED])
+    assert not begun[1 + PREFETCHED].is_set()
+    results.close()  # type: ignore[attr-defined]
 
 
-def test_a_data_set_moves_as_a_whole() -> None:
-    moved = _dataset([0, 1, 0, 1]).to(torch.device("meta"))
-    assert moved.truth is not None
-    for tensor in (
-        moved.split.labels,
-        moved.split.labelled.take(torch.tensor([0], device="meta")),
-        moved.split.unlabelled.take(torch.tensor([0], device="meta")),
-        moved.truth.labels,
-        moved.truth.test_labels,
-        moved.truth.test.take(torch.tensor([0], device="meta")),
-    ):
-        assert tensor.device.type == "meta"
+def test_pending_work_is_cancelled() -> None:
+    begun, second, go_on = [], threading.Event(), threading.Event()
+
+    def work(number: int) -> None:
+        begun.append(number)
+        if number:
+            second.set()
+            go_on.wait(10)
+
+    results = prefetch(work, range(10))
+    next(results)
+    assert second.wait(10)
+    threading.Timer(0.5, go_on.set).start()
+    results.close()  # type: ignore[attr-defined]
+    assert begun == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("labelled", "unlabelled", "task", "text"),
-    [
-        (4, 3, Task(2, 0), "a novel class to discover; got num_novel=0"),
-        (0, 3, Task(0, 2), "labelled images of known classes; got 0 images"),
-        (4, 3, Task(2, 4), "as many unlabelled images as novel classes; got 3 images for 4"),
-    ],
-)
-def test_an_impossible_split(labelled: int, unlabelled: int, task: Task, text: str) -> None:
-    with pytest.raises(DataError, match=text):
-        Split(_resident(labelled), torch.zeros(labelled), _resident(unlabelled), task, LOOK)
-
-
-def test_a_device_under_another_name_is_the_same_device() -> None:
-    """A GPU's images are on cuda:0 when cuda was asked for; not to see it would cost the fast step."""
-    images = ResidentImages(torch.zeros(2, 3, 4, 4, dtype=torch.uint8), ["a", "b"], torch.device("cpu:0"))
-    assert images.pixels.device != images.device
-    assert images.resident
-    assert images.to(torch.device("cpu:0")).resident
+def test_an_error_comes_where_its_item_does() -> None:
+    results = prefetch(lambda n: 1 / (2 - n), range(5))
+    assert list(islice(results, 2)) == [0.5, 1.0]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]

@@ -7,11 +7,12 @@ import pytest
 import torch
 from PIL import Image
 
-from newfound.core.config import TrainConfig
-from newfound.core.errors import DataError
-from newfound.core.records import Task, Views
-from newfound.data.images import Look, ResidentImages, Split, StreamedImages
-from newfound.data.loader import Draw, Loader, batch_shape
+from newfound.core.errors import UsageError
+from newfound.core.records import Views
+from newfound.core.settings import TrainConfig
+from newfound.data.dataset import Look, Split
+from newfound.data.images import ResidentImages, StreamedImages
+from newfound.data.loader import ClassSampler, Draw, Loader, batch_shape
 
 CPU = torch.device("cpu")
 LOOK = Look(4, "cifar", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), 4)
@@ -27,9 +28,7 @@ def images(number: int, levels: torch.Tensor) -> ResidentImages:
 def split(n_l: int, n_u: int, num_known: int = 5) -> Split:
     """Large sets in a few bytes: every image is the same one."""
     grey = torch.tensor([100])
-    return Split(
-        images(n_l, grey), torch.arange(n_l) % num_known, images(n_u, grey), Task(num_known, 1), LOOK
-    )
+    return Split(images(n_l, grey), torch.arange(n_l) % num_known, images(n_u, grey), num_known, 1, LOOK)
 
 
 def loader(
@@ -71,17 +70,15 @@ def loader(
         # neither set is left without a row
         (1, 1000, 100, "proportional", (1, 99, 10)),
         (1000, 1, 100, "proportional", (99, 1, 10)),
+        # one set alone
+        (25_000, 10_100, 256, "labelled", (256, 0, 97)),
+        (25_000, 10_100, 256, "unlabelled", (0, 256, 39)),
     ],
 )
 def test_composition(n_l: int, n_u: int, batch_size: int, share: str, expected: tuple[int, int, int]) -> None:
-    assert batch_shape(split(n_l, n_u), "both", batch_size, share) == expected
-
-
-@pytest.mark.parametrize(
-    ("uses", "expected"), [("labelled", (256, 0, 97)), ("unlabelled", (0, 256, 39)), ("both", (182, 74, 137))]
-)
-def test_stages_may_use_one_set_only(uses: str, expected: tuple[int, int, int]) -> None:
-    assert batch_shape(split(25_000, 10_100), uses, 256, "proportional") == expected
+    """A share may also be one set alone, which is what a stage uses."""
+    uses = share if share in ("labelled", "unlabelled") else "both"
+    assert batch_shape(split(n_l, n_u), uses, batch_size, share) == expected
 
 
 def drawn(draws: list[Draw], which: str) -> torch.Tensor:
@@ -116,18 +113,11 @@ def test_same_seed_stage_and_epoch_draw_the_same_and_others_do_not() -> None:
         return next(loader(data, 64, seed=seed, stage=stage).draws(epoch))
 
     wanted = first()
+    torch.rand(7)  # other random numbers have no influence
     for name, value in first().tensors().items():
         assert torch.equal(value, wanted.tensors()[name])
     for other in (first(seed=1), first(stage="pretrain"), first(epoch=4)):
         assert all(not torch.equal(value, wanted.tensors()[name]) for name, value in other.tensors().items())
-
-
-def test_draws_depend_on_no_other_random_numbers() -> None:
-    torch.manual_seed(0)
-    first = list(loader(split(30, 20), 10).draws(0))
-    torch.rand(7)
-    second = list(loader(split(30, 20), 10).draws(0))
-    assert all(torch.equal(a.noise, b.noise) for a, b in zip(first, second, strict=True))
 
 
 def test_a_stage_draws_the_same_whatever_the_set_it_does_not_use() -> None:
@@ -141,7 +131,7 @@ def test_a_stage_draws_the_same_whatever_the_set_it_does_not_use() -> None:
 def numbered() -> Split:
     """Image i of the labelled set has grey level i, of the unlabelled set 200 + i."""
     labels = torch.tensor([2, 0, 1, 1, 0, 2, 2, 0])
-    return Split(images(8, torch.arange(8)), labels, images(12, 200 + torch.arange(12)), Task(3, 2), LOOK)
+    return Split(images(8, torch.arange(8)), labels, images(12, 200 + torch.arange(12)), 3, 2, LOOK)
 
 
 @pytest.mark.parametrize("views", [Views(1), Views(2)])
@@ -187,39 +177,26 @@ def test_images_that_are_fetched_make_the_same_batches(uses: str, tmp_path: Path
         assert "pixels" not in memory.tensors()
 
 
-def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
-    data = replace(numbered(), labelled=files(tmp_path / "l", range(8)))
-    Path(data.labelled.names[3]).unlink()
-    with pytest.raises(DataError, match=r"003\.png: no such file"):
-        list(loader(data, 10).draws(0))
-
-
-def test_labelled_only_and_unlabelled_only() -> None:
-    data = numbered()
-    for uses, N, M in (("labelled", 5, 0), ("unlabelled", 0, 5)):
-        load = loader(data, 5, uses)
-        batch = load.batch(next(load.draws(0)))
-        assert (batch.num_labelled, len(batch.index)) == (N, N + M)
-        assert (batch.views[0].amax((2, 3, 4)).mul(255).round() < 100).all() == (uses == "labelled")
-
-
 def test_large_views_come_before_small_ones() -> None:
-    data = split(8, 8)
-    load = Loader(
-        data,
-        Views(2, 3),
-        TrainConfig(batch_size=6),
-        uses="both",
-        seed=0,
-        stage="discover",
-        device=CPU,
-    )
+    train = TrainConfig(batch_size=6)
+    load = Loader(split(8, 8), Views(2, 3), train, uses="both", seed=0, stage="discover", device=CPU)
     shapes = [tuple(view.shape) for view in load.batch(next(load.draws(0))).views]
     assert shapes == [(2, 6, 3, 4, 4), (3, 6, 3, 2, 2)]
 
 
-def test_tiny_sets_make_a_batch() -> None:
-    load = loader(split(1, 1, num_known=1), 512)
-    (draw,) = load.draws(0)
-    assert (draw.labelled.tolist(), draw.unlabelled.tolist()) == ([0], [0])
-    assert load.batch_size == 2
+LABELS = torch.tensor([0] * 7 + [1] * 2 + [3] * 9)
+
+
+def test_a_class_sampler_draws_equally_many_images_of_each_class() -> None:
+    rows, again = (ClassSampler(LABELS, 2, 8)(50, torch.Generator().manual_seed(0)) for _ in range(2))
+    assert rows.shape == (50, 8)
+    assert torch.equal(rows, again)
+    for batch in LABELS[rows]:
+        assert sorted(batch.bincount()[batch.unique()].tolist()) == [4, 4]
+    assert set(rows.flatten().tolist()) == set(range(len(LABELS)))
+
+
+@pytest.mark.parametrize("classes", [4, 5])
+def test_sampled_classes_must_exist_and_divide_the_batch(classes: int) -> None:
+    with pytest.raises(UsageError, match="classes_per_batch"):
+        ClassSampler(LABELS, classes, 8)

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from newfound.core.config import RunConfig
 from newfound.core.errors import UsageError
+from newfound.core.settings import RunConfig
 from newfound.engine.device import (
     LONG_RUN_STEPS,
-    fallback_line,
+    fallback_reason,
     gentler,
     hardware,
     resolve_device,
@@ -44,30 +44,26 @@ def test_device_with_gpus(wanted: str, got: str) -> None:
 @pytest.mark.usefixtures("no_gpu")
 def test_device_without_a_gpu() -> None:
     assert resolve_device("auto") == CPU
-    with pytest.raises(
-        UsageError, match=r"device 'cuda' must exist; this machine has 0 GPUs.*try device=cpu"
-    ):
+    with pytest.raises(UsageError, match="finds 0 GPUs"):
         resolve_device("cuda")
 
 
 @pytest.mark.usefixtures("gpus")
 def test_a_gpu_that_is_not_there() -> None:
-    with pytest.raises(UsageError, match=r"'cuda:2' must exist; this machine has 2 GPUs"):
+    with pytest.raises(UsageError, match="finds 2 GPUs"):
         resolve_device("cuda:2")
 
 
 @pytest.mark.parametrize("wanted", ["gpu", "", "mps", "meta", "cuda:-1", "cuda:x", "cpu cuda"])
 def test_what_is_no_device_of_ours(wanted: str) -> None:
-    with pytest.raises(
-        UsageError, match=f"device must be auto, cpu or cuda.*got '{wanted}'; try device=auto"
-    ):
+    with pytest.raises(UsageError, match=f"got '{wanted}'"):
         resolve_device(wanted)
 
 
 def test_precision_on_a_cpu() -> None:
     assert resolve_precision("auto", CPU) == torch.float32
     assert resolve_precision("bf16", CPU) == torch.bfloat16
-    with pytest.raises(UsageError, match="fp16 needs a GPU; got device cpu; try precision=float32 or bf16"):
+    with pytest.raises(UsageError, match="fp16 needs a GPU"):
         resolve_precision("fp16", CPU)
 
 
@@ -78,7 +74,7 @@ def test_precision_on_a_gpu(gpus: pytest.MonkeyPatch) -> None:
     gpus.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
     assert resolve_precision("auto", GPU) == torch.float16
     gpus.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
-    with pytest.raises(UsageError, match="bf16 needs a GPU that has it; got Tesla T4; try precision=auto"):
+    with pytest.raises(UsageError, match="Tesla T4 has no bf16"):
         resolve_precision("bf16", GPU)
 
 
@@ -89,8 +85,8 @@ def test_a_higher_precision_is_advised_where_there_is_one() -> None:
 
 def test_what_auto_falls_back_to_is_said(gpus: pytest.MonkeyPatch) -> None:
     gpus.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
-    assert fallback_line(RunConfig(), CPU, torch.float32).startswith("there is no GPU")
-    assert fallback_line(RunConfig(), GPU, torch.float16).startswith("Tesla T4 has no bf16")
+    assert fallback_reason(RunConfig(), CPU, torch.float32).startswith("no GPU")
+    assert fallback_reason(RunConfig(), GPU, torch.float16).startswith("Tesla T4 has no bf16")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +100,7 @@ def test_what_auto_falls_back_to_is_said(gpus: pytest.MonkeyPatch) -> None:
 def test_nothing_is_said_of_what_was_wanted(
     run: RunConfig, device: torch.device, precision: torch.dtype
 ) -> None:
-    assert fallback_line(run, device, precision) == ""
+    assert fallback_reason(run, device, precision) == ""
 
 
 @pytest.mark.parametrize(
@@ -126,10 +122,7 @@ def test_mode(wanted: str, device: torch.device, precision: torch.dtype, steps: 
 
 @pytest.mark.parametrize(("device", "precision"), [(CPU, torch.float32), (GPU, torch.float16)])
 def test_a_graph_needs_a_gpu_and_no_loss_scaling(device: torch.device, precision: torch.dtype) -> None:
-    with pytest.raises(
-        UsageError,
-        match=f"mode graph needs a GPU.*got {device.type} and {precision}; leave it out",
-    ):
+    with pytest.raises(UsageError, match="needs a GPU"):
         resolve_mode("graph", device, precision, steps=10**6)
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 import torch
 
-from newfound.data.images import Dataset
+from newfound.data.dataset import Dataset
 from newfound.data.loader import Draw
 from newfound.engine import graph
 from newfound.engine.step import Step

@@ -10,15 +10,15 @@ import torch
 import torch._dynamo.exc
 from torch import Tensor
 
-from newfound.core.config import Recipe, TrainConfig
 from newfound.core.errors import ran_out_of_memory
 from newfound.core.learner import Method
 from newfound.core.records import Clock, Losses, total
-from newfound.data.images import Dataset
+from newfound.core.settings import Recipe, TrainConfig
+from newfound.data.dataset import Dataset
 from newfound.data.loader import Draw, Loader
 from newfound.engine.step import Mode, Step, learner_optimiser, set_learning_rate
-from newfound.experiment.model import build_method
-from tests.marks import NEEDS_COMPILER
+from newfound.run.recipe import build_method
+from tests.marks import NEEDS_COMPILER, SLOW
 from tests.tiny import CPU, tiny_recipe
 
 MOMENTUM, DECAY = 0.9, 1e-3
@@ -166,6 +166,7 @@ def test_learning_rate_is_set_in_place_where_it_is_a_tensor() -> None:
     assert tensor.item() == 0.25
 
 
+@SLOW
 @NEEDS_COMPILER
 @pytest.mark.parametrize("name", ["iic", "openmix"])  # the latter draws random numbers itself
 def test_compiled_is_eager(digits: Dataset, name: str) -> None:
@@ -226,21 +227,17 @@ def refused_capture(step: Step, why: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_step_that_cannot_be_captured_runs_compiled(
-    digits: Dataset, monkeypatch: pytest.MonkeyPatch
+    digits: Dataset, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said: list[str] = []
     _, step = stepping(digits, 0.1)
     reference, expected = stepping(digits, 0.1)
     (draw,) = draws(step, 1)
-    step.say = said.append
     refused_capture(step, "operation not permitted when stream is capturing\nand more", monkeypatch)
     step(draw)
     expected(draw)
     assert vars(step)["mode"] == "compiled"
-    assert said == [
-        "discover: the step cannot be captured here (operation not permitted when stream is capturing), "
-        "so it runs compiled"
-    ]
+    (warning,) = caplog.messages
+    assert "(operation not permitted when stream is capturing)" in warning
     for one, other in zip(step.learner.parameters(), reference.parameters(), strict=True):
         assert torch.equal(one, other)
 

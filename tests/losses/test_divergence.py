@@ -1,6 +1,7 @@
 """Mean divergences against their definitions as float64 loops over pairs."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 import torch
@@ -8,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from newfound.losses.divergence import mean_symmetric_cross_entropy, mean_symmetric_kl, view_symmetric_kl
+from newfound.losses.divergence import (
+    inter_class,
+    intra_class,
+    mean_symmetric_cross_entropy,
+    mean_symmetric_kl,
+    view_symmetric_kl,
+)
+from tests.methods import definitions
+from tests.methods.definitions import SIZES, Sizes, assert_same, assert_same_gradients, random_case
 
 Pair = Callable[[Tensor, Tensor], Tensor]
 sizes = st.integers(1, 5)
@@ -136,3 +145,56 @@ def test_equal_predictions_do_not_diverge() -> None:
     log_p = torch.randn(5).log_softmax(-1)
     assert view_symmetric_kl(log_p.expand(3, 5)).item() == pytest.approx(0, abs=1e-7)
     assert mean_symmetric_kl(log_p.expand(4, 5), log_p.expand(2, 5)).item() == pytest.approx(0, abs=1e-7)
+
+
+TAU = 0.1
+
+
+def cross_definition(logits: Tensor, N: int) -> Tensor:
+    """The mean over views, heads and pairs of 1/2 [H(p_i, p_j) + H(p_j, p_i)]."""
+    V, K, B, _ = logits.shape
+    terms = []
+    for v in range(V):
+        for k in range(K):
+            p = (logits[v, k] / TAU).softmax(-1)
+            for i in range(N):
+                for j in range(N, B):
+                    terms.append(-((p[i] * p[j].log()).sum() + (p[j] * p[i].log()).sum()) / 2)
+    return definitions.sum_of(terms) / len(terms)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_inter_class_in_both_forms(sizes: Sizes) -> None:
+    single, double, _ = random_case(sizes, seed=0)
+    logits, exact = single.outputs()["logits"], double.outputs()["logits"]
+    assert_same(inter_class(logits, sizes.N, TAU), definitions.inter(exact, sizes.N, TAU))
+    assert_same(inter_class(logits, sizes.N, TAU, "cross"), cross_definition(exact, sizes.N))
+
+
+def test_gradient_of_the_cross_form() -> None:
+    sizes = Sizes()
+    single, double, _ = random_case(sizes, seed=1)
+    loss = inter_class(single.outputs()["logits"], sizes.N, TAU, "cross") + zero(single.over)
+    expected = cross_definition(double.outputs()["logits"], sizes.N) + zero(double.over)
+    assert_same_gradients(loss, single, expected, double)
+
+
+def zero(unused: Tensor) -> Tensor:
+    return 0 * unused.sum()
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize(("divergence", "norm"), [("skld", "code"), ("skld", "paper"), ("mse", "code")])
+def test_intra_class(
+    sizes: Sizes, divergence: Literal["skld", "mse"], norm: Literal["code", "paper"]
+) -> None:
+    single, double, _ = random_case(sizes, seed=2)
+    value = intra_class(single.outputs()["logits"], sizes.N, sizes.C_l, TAU, divergence, norm)
+    expected = definitions.intra(double.outputs()["logits"], sizes.N, sizes.C_l, TAU, norm, divergence)
+    assert_same(value, expected)
+
+
+def test_where_both_sets_predict_alike_the_cross_form_alone_sees_how_sure_they_are() -> None:
+    flat, steep = torch.zeros(1, 1, 4, 3), torch.tensor([1.0, 0, 0]).expand(1, 1, 4, 3)
+    assert inter_class(flat, 2, TAU).item() == inter_class(steep, 2, TAU).item() == 0
+    assert inter_class(flat, 2, TAU, "cross") > inter_class(steep, 2, TAU, "cross")

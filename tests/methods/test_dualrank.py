@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
 
 from newfound.core.records import Batch, Clock, Outputs, Task
 from newfound.core.registry import recipe_for
-from newfound.methods.dualrank import DualRank
-from newfound.nn.small import SmallEncoder
-from newfound.stages.known import Known
+from newfound.methods.dualrank import DECAY, DualRank, inner_cells, mutual_divergence, part_codes, random_cell
+from newfound.nn.encoders.small import SmallEncoder
+from newfound.stages.supervised import Known
 
 TASK = Task(3, 2)
 N, M, D = 4, 5, 128
@@ -170,3 +173,103 @@ PARTS = {"top": 5, "words": 2048, "sharpness": 15, "memory": 2048, "tau": 0.07, 
 def test_published_values(benchmark: str, published: dict[str, Any]) -> None:
     flat = recipe_for("dualrank", benchmark).flat()
     assert {key: flat[key] for key in published} == published
+
+
+def unit(*shape: int) -> Tensor:
+    return F.normalize(torch.randn(*shape), dim=-1)
+
+
+def test_it_is_the_mean_of_both_directions_over_the_samples() -> None:
+    torch.manual_seed(0)
+    M, S, D, tau = 3, 4, 5, 0.2
+    q, k, memory = unit(2, M, D), unit(2, M, D), unit(2, S, D)
+
+    def distribution(branch: int, i: int) -> list[float]:
+        own = q[branch, i].double().tolist()
+        others = [k[branch, i].double().tolist(), *memory[branch].double().tolist()]
+        weights = [math.exp(sum(a * b for a, b in zip(own, row, strict=True)) / tau) for row in others]
+        return [w / sum(weights) for w in weights]
+
+    total = 0.0
+    for i in range(M):
+        a, b = distribution(0, i), distribution(1, i)
+        for one, other in ((a, b), (b, a)):
+            total += sum(x * math.log(x / y) for x, y in zip(one, other, strict=True)) / 2 / M
+    assert mutual_divergence(q, k, memory, tau).item() == pytest.approx(total, rel=1e-5)
+
+
+def test_branches_that_agree_have_nothing_to_learn() -> None:
+    torch.manual_seed(0)
+    q, k, memory = (unit(1, 3, 5).expand(2, -1, -1) for _ in range(3))
+    assert mutual_divergence(q, k, memory, 0.07).item() == pytest.approx(0, abs=1e-6)
+
+
+def test_both_branches_learn_in_both_views_and_what_they_remember_does_not() -> None:
+    torch.manual_seed(0)
+    q, k, memory = (unit(2, 3, 5).requires_grad_() for _ in range(3))
+    torch.autograd.backward(mutual_divergence(q, k, memory, 0.07))
+    for views in (q, k):
+        assert views.grad is not None
+        assert all(views.grad[branch].any() for branch in range(2))
+    assert memory.grad is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 5), st.sampled_from([0.5, 0.7]))
+def test_codes_are_their_definition(B: int, L: int, S: int, before: float) -> None:
+    torch.manual_seed(B + 10 * L + 100 * S)
+    cells, words = torch.rand(B, L, 3, dtype=torch.float64), torch.rand(S, 3, dtype=torch.float64)
+    codes, nearest = part_codes(cells, words, torch.tensor(before, dtype=torch.float64), 15.0)
+    distances = [
+        [
+            [sum((a - b) ** 2 for a, b in zip(cell, word, strict=True)) for word in words.tolist()]
+            for cell in image
+        ]
+        for image in cells.tolist()
+    ]
+    now = sum(min(row) for image in distances for row in image) / (B * L)
+    expected = DECAY * before + (1 - DECAY) * now
+    assert nearest.item() == pytest.approx(expected, rel=1e-9)
+    for image, code in zip(distances, codes.tolist(), strict=True):
+        share = [0.0] * S
+        for row in image:
+            weights = [math.exp(-15 / expected * d) for d in row]
+            share = [s + w / sum(weights) / L for s, w in zip(share, weights, strict=True)]
+        assert code == pytest.approx(share, rel=1e-6, abs=1e-12)
+        assert sum(code) == pytest.approx(1)
+
+
+def test_a_part_that_is_a_word_gets_its_code() -> None:
+    words = torch.eye(4)
+    codes, nearest = part_codes(words[2].expand(1, 3, 4), words, torch.zeros(()), 15.0)
+    assert nearest == 0
+    torch.testing.assert_close(codes, words[2:3])
+
+
+def test_codes_are_exact_under_autocast() -> None:
+    torch.manual_seed(0)
+    cells, words, nearest = torch.rand(2, 4, 8), torch.rand(16, 8), torch.ones(())
+    exact, _ = part_codes(cells, words, nearest, 15.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(part_codes(cells, words, nearest, 15.0)[0], exact)
+
+
+@pytest.mark.parametrize(("side", "left"), [(1, 1), (2, 2), (3, 1), (4, 2), (7, 5)])
+def test_the_border_goes_where_something_is_left(side: int, left: int) -> None:
+    maps = torch.rand(2, 3, side, side, requires_grad=True)
+    cells = inner_cells(maps)
+    assert cells.shape == (2, left * left, 3)
+    assert not cells.requires_grad
+    start = (side - left) // 2
+    assert cells[1, 0].tolist() == maps[1, :, start, start].tolist()
+    if left > 1:
+        assert cells[1, 1].tolist() == maps[1, :, start, start + 1].tolist()
+
+
+def test_a_random_cell_is_one_of_the_image() -> None:
+    torch.manual_seed(0)
+    cells = torch.arange(600.0).view(100, 3, 2)
+    drawn = random_cell(cells)
+    places = (drawn[:, 0] - cells[:, 0, 0]) / 2
+    assert set(places.tolist()) == {0.0, 1.0, 2.0}
+    assert torch.equal(drawn[:, 1], drawn[:, 0] + 1)

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from newfound.core.config import ConstraintConfig
 from newfound.core.records import Batch, Clock, Losses, Task, total
 from newfound.core.registry import method_entry, recipe_for
-from newfound.losses.constraints import inter_class
+from newfound.core.settings import ConstraintConfig
+from newfound.losses.divergence import inter_class
 from newfound.methods.iic import IIC
-from newfound.nn.small import SmallEncoder
+from newfound.nn.encoders.small import SmallEncoder
 from tests.methods import definitions
 from tests.methods.definitions import SIZES, Cosines, Sizes, assert_same, assert_same_gradients, random_case
 

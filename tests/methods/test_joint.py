@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from newfound.core.errors import UsageError
 from newfound.core.learner import Bank
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import recipe_for
-from newfound.methods.joint import Joint
-from newfound.nn.small import SmallEncoder
+from newfound.methods.joint import Joint, best_agreement, group_contrast, wta_agreement
+from newfound.nn.encoders.small import SmallEncoder
 
 TASK = Task(3, 2)
 N, M = 4, 5
@@ -51,9 +54,9 @@ def contrast(projected: list[list[list[float]]], labels: list[int], tau: float) 
 
 def test_no_more_than_there_is_can_be_compared_or_shared() -> None:
     joint(hashes=16, window=128, agreement=16)
-    with pytest.raises(UsageError, match="window must be at most the features of the encoder, 128; got 129"):
+    with pytest.raises(UsageError, match=r"'window' must be at most 128, .* got 129"):
         joint(window=129)
-    with pytest.raises(UsageError, match="agreement must be at most hashes, 16; got 17"):
+    with pytest.raises(UsageError, match=r"'agreement' must be at most 16, .* got 17"):
         joint(hashes=16, agreement=17)
 
 
@@ -159,3 +162,64 @@ def test_one_stage_from_scratch(benchmark: str, values: dict[str, Any]) -> None:
     flat = recipe.flat()
     values |= {"hashes": 512, "window": 4, "agreement": 0}
     assert {key: flat[key] for key in values} == values
+
+
+def unit(*shape: int, seed: int = 0) -> Tensor:
+    random = torch.Generator().manual_seed(seed)
+    return F.normalize(torch.randn(shape, generator=random, dtype=torch.float64), dim=-1)
+
+
+def dot(a: list[float], b: list[float]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def soft_cross_entropy(logits: list[float], targets: list[float]) -> float:
+    assert sum(targets) == pytest.approx(1)
+    everything = math.log(sum(math.exp(logit) for logit in logits))
+    return sum(t * (everything - logit) for t, logit in zip(targets, logits, strict=True))
+
+
+def test_a_group_is_contrasted_with_all_other_rows() -> None:
+    z, groups = unit(7, 4), [0, 1, 0, 2, 1, 2, 0]
+    rows, expected = z.tolist(), 0.0
+    for i in range(7):
+        others = [j for j in range(7) if j != i]
+        mates = [j for j in others if groups[j] == groups[i]]
+        targets = [1 / len(mates) if j in mates else 0.0 for j in others]
+        expected += soft_cross_entropy([dot(rows[i], rows[j]) / 0.2 for j in others], targets) / 7
+    assert group_contrast(z, torch.tensor(groups), 0.2).item() == pytest.approx(expected)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 8), st.integers(1, 6))
+def test_hashes_agree_where_the_same_feature_wins(seed: int, M: int, hashes: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    features = torch.rand(M, 5, generator=random)
+    windows = torch.rand(hashes, 5, generator=random).argsort(1)[:, :3]
+    codes = [[max(window, key=lambda d, row=row: row[d]) for window in windows.tolist()] for row in features]  # type: ignore[misc]
+    expected = [[sum(x == y for x, y in zip(a, b, strict=True)) for b in codes] for a in codes]
+    assert wta_agreement(features, windows).tolist() == expected
+
+
+def f1(agreement: list[list[float]], labels: list[int], threshold: int) -> float:
+    pairs = [(i, j) for i in range(len(labels)) for j in range(i)]
+    found = {(i, j) for i, j in pairs if agreement[i][j] >= threshold}
+    right = {(i, j) for i, j in pairs if labels[i] == labels[j]}
+    return 2 * len(found & right) / max(len(found) + len(right), 1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 8), st.integers(0, 4))
+def test_the_best_agreement_has_the_highest_f1(seed: int, n: int, least: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    agreement = torch.randint(6, (n, n), generator=random).float()
+    agreement = torch.maximum(agreement, agreement.T).fill_diagonal_(6)
+    labels = torch.randint(3, (n,), generator=random)
+    scores = {t: f1(agreement.tolist(), labels.tolist(), t) for t in range(least, 7)}
+    best = max(t for t in scores if scores[t] == pytest.approx(max(scores.values())))
+    assert best_agreement(agreement, labels, least).item() == best
+
+
+def test_without_a_pair_of_one_class_only_equal_codes_are_believed() -> None:
+    agreement = torch.tensor([[8.0, 3.0], [3.0, 8.0]])
+    assert best_agreement(agreement, torch.tensor([0, 1]), least=2).item() == 8

@@ -12,11 +12,11 @@ from newfound.core.learner import NoSettings
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import recipe_for
 from newfound.data.benchmarks import load_benchmark
-from newfound.methods.kcl import PairClustering
-from newfound.nn.small import SmallEncoder
-from newfound.stages.known import Known
+from newfound.methods.kcl import PairClustering, pairwise_kl_hinge
+from newfound.nn.encoders.small import SmallEncoder
 from newfound.stages.similarity import Similarity
-from tests.tiny import tiny_run
+from newfound.stages.supervised import Known
+from tests.tiny import accuracy, tiny_run
 
 TASK = Task(3, 2)
 CLOCK = Clock(torch.zeros(()))
@@ -90,7 +90,7 @@ def test_it_takes_over_the_classifier_twice_and_the_similarity_network() -> None
 
 def test_weights_without_a_similarity_network_are_refused() -> None:
     weights = Known(SmallEncoder(), TASK, NoSettings()).state_dict()
-    with pytest.raises(CheckpointError, match="must come from the stage similarity, with tensors similarity"):
+    with pytest.raises(CheckpointError, match="not of the stage 'similarity'"):
         method().adopt(weights)
 
 
@@ -134,10 +134,38 @@ def test_published_values(
     assert {key: flat[key] for key in wanted} == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kcl", "mcl"])
 def test_they_find_digits(name: str, tmp_path: Path) -> None:
     short = {"rotnet.epochs": 0, "known.epochs": 10, "known.trains": "all", "similarity.epochs": 3}
     recipe = recipe_for(name, "digits", short | {"epochs": 10, "evaluate_every": 10, "device": "cpu"})
-    run = tiny_run(tmp_path / "run", recipe, load_benchmark("digits", None, None))
-    run.discover(tmp_path / "cache")
-    assert run.log.lines[-1]["scores"]["task_aware.train.acc"] > 0.35
+    run = tiny_run(tmp_path / "run", recipe, load_benchmark("digits"))
+    assert accuracy(run.discover()) > 0.35
+
+
+@pytest.mark.parametrize(("M", "C"), [(6, 4), (1, 3), (3, 1)])
+def test_kl_hinge_and_its_gradient_are_those_of_the_definition(M: int, C: int) -> None:
+    """Each ordered pair: the divergence of i from j, or its hinge; only i is moved."""
+    torch.manual_seed(0)
+    logits = (3 * torch.randn(M, C)).requires_grad_()
+    exact = logits.detach().double().requires_grad_()
+    same = torch.rand(M, M) < 0.5
+    loss, p = pairwise_kl_hinge(logits.softmax(-1), same, margin=2.0), exact.softmax(-1)
+    total = torch.zeros((), dtype=torch.float64)
+    for i in range(M):
+        for j in range(M):
+            target = p[j].detach() + 1e-7
+            kl = (target * (target.log() - (p[i] + 1e-7).log())).sum()
+            total = total + (kl if same[i, j] else (2 - kl).clamp(min=0))
+    torch.testing.assert_close(loss.double(), total / M**2, rtol=1e-5, atol=1e-6)
+    (found,), (wanted,) = (
+        torch.autograd.grad(value, leaf) for value, leaf in ((loss, logits), (total / M**2, exact))
+    )
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_kl_hinge_is_content_beyond_its_margin() -> None:
+    sure = torch.eye(2)
+    labels = torch.eye(2, dtype=torch.bool)
+    assert pairwise_kl_hinge(sure, labels, margin=2.0).item() == pytest.approx(0, abs=1e-6)
+    assert pairwise_kl_hinge(sure, ~labels, margin=2.0).item() == pytest.approx((-math.log(1e-7) + 2) / 2)

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import method_entry, recipe_for
-from newfound.methods.openmix import OpenMix
-from newfound.nn.small import SmallEncoder
-from newfound.pseudo.mixing import larger_shares
+from newfound.methods.openmix import OpenMix, larger_shares, mix, mixed_partners, squared_error
+from newfound.nn.encoders.small import SmallEncoder
 
 TASK = Task(3, 2)
 N, M, C = 4, 5, 5
@@ -117,3 +118,62 @@ def test_values(benchmark: str, values: dict[str, Any]) -> None:
 
 def test_no_value_is_called_published() -> None:
     assert not method_entry("openmix").published
+
+
+def test_it_is_the_mean_squared_distance_of_those_that_count() -> None:
+    torch.manual_seed(0)
+    logits, targets = torch.randn(5, 4), torch.randn(5, 4).softmax(-1)
+    counted = torch.tensor([True, False, True, True, False])
+    p, t = logits.double().softmax(-1).tolist(), targets.tolist()
+    distances = [sum((p[i][c] - t[i][c]) ** 2 for c in range(4)) for i in (0, 2, 3)]
+    assert squared_error(logits, targets, counted).item() == pytest.approx(sum(distances) / 3, rel=1e-5)
+    everything = torch.ones(5, dtype=torch.bool)
+    assert squared_error(logits, targets) == pytest.approx(squared_error(logits, targets, everything))
+
+
+def test_it_is_nothing_where_none_counts() -> None:
+    logits = torch.randn(3, 2, requires_grad=True)
+    loss = squared_error(logits, torch.zeros(3, 2), torch.zeros(3, dtype=torch.bool))
+    torch.autograd.backward(loss)
+    assert loss == 0
+    assert logits.grad is not None
+    assert not logits.grad.any()
+
+
+CPU = torch.device("cpu")
+
+
+def test_a_mixture_is_the_weighted_sum_of_two_rows() -> None:
+    torch.manual_seed(0)
+    first, second = (torch.rand(4, 3, 2, 2, dtype=torch.float64) for _ in range(2))
+    shares = torch.tensor([0.5, 0.7, 1.0, 0.0], dtype=torch.float64)
+    mixed = mix(first, second, shares)
+    for i, share in enumerate(shares.tolist()):
+        torch.testing.assert_close(mixed[i], share * first[i] + (1 - share) * second[i])
+    torch.testing.assert_close(mix(first[:, 0, 0], second[:, 0, 0], shares), mixed[:, 0, 0])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 7), st.integers(1, 7))
+def test_every_unlabelled_sample_meets_a_labelled_and_an_unlabelled_one(N: int, M: int) -> None:
+    first, second = (rows.tolist() for rows in mixed_partners(N, M, CPU))
+    unlabelled = list(range(N, N + M))
+    assert first[:M] == [i % N for i in range(M)]
+    assert second[:M] == first[M:] == unlabelled
+    assert sorted(second[M:]) == unlabelled
+    assert M == 1 or all(a != b for a, b in zip(first[M:], second[M:], strict=True))
+
+
+@pytest.mark.parametrize("beta", [0.3, 1.0, 4.0])
+def test_shares_are_the_larger_parts_of_draws_from_beta(beta: float) -> None:
+    torch.manual_seed(0)
+    shares = larger_shares(20_000, beta, CPU).double()
+    assert shares.min() >= 0.5
+    assert shares.max() <= 1
+    # max(eta, 1 - eta) is as far from one half as eta, whose variance is 1 / (4 (2 beta + 1)).
+    assert (shares - 0.5).square().mean().item() == pytest.approx(1 / (8 * beta + 4), rel=0.05)
+
+
+def test_shares_of_a_very_uneven_beta_are_finite() -> None:
+    torch.manual_seed(0)
+    assert larger_shares(1000, 1e-3, CPU).isfinite().all()

@@ -9,7 +9,7 @@ import torch
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import recipe_for
 from newfound.methods.rs import RS
-from newfound.nn.small import SmallEncoder
+from newfound.nn.encoders.small import SmallEncoder
 
 TASK = Task(3, 2)
 

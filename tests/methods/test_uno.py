@@ -9,7 +9,7 @@ import torch
 from newfound.core.records import Batch, Clock, Task, total
 from newfound.core.registry import recipe_for
 from newfound.methods.uno import UNO
-from newfound.nn.small import SmallEncoder
+from newfound.nn.encoders.small import SmallEncoder
 from tests.methods import definitions
 from tests.methods.definitions import SIZES, Sizes, assert_same, assert_same_gradients, random_case
 

@@ -1,14 +1,15 @@
 """Heads, pseudo-labels and losses can be traced as one graph, without a break and with the same values."""
 
+import pytest
 import torch
 from torch import Tensor
 
-from newfound.losses.consistency import view_mse
 from newfound.losses.divergence import mean_symmetric_kl, view_symmetric_kl
-from newfound.losses.swapped import swapped_cross_entropy
+from newfound.losses.prediction import swapped_cross_entropy, view_mse
 from newfound.nn.heads import CosineHead, MultiHead
-from newfound.pseudo.sinkhorn import sinkhorn
-from newfound.pseudo.targets import joint_targets
+from newfound.pseudo.sinkhorn import joint_targets, sinkhorn
+
+pytestmark = pytest.mark.slow
 
 N, M, C_l, C_u = 4, 6, 3, 2
 

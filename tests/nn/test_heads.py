@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.core.errors import UsageError
-from newfound.nn.heads import CosineHead, LinearHead, MultiHead
+from newfound.nn.heads import CosineHead, LinearHead, MultiHead, joint_logits
 
 V, B, D, C, K, HIDDEN, OUT = 3, 7, 10, 4, 2, 12, 6
 
@@ -159,7 +159,7 @@ def test_one_view_in_evaluation_does_not_depend_on_the_batch() -> None:
 
 
 def test_a_batch_of_one_image_is_refused() -> None:
-    with pytest.raises(UsageError, match="at least 2 images; got 1; raise batch_size"):
+    with pytest.raises(UsageError, match="at least 2 images, got 1"):
         multi_head()(torch.randn(V, 1, D))
 
 
@@ -177,3 +177,20 @@ def test_heads_say_where_they_see_what_they_judge() -> None:
     assert unit.shape == (2, 2, 5, 4)
     torch.testing.assert_close(unit.norm(dim=-1), torch.ones(2, 2, 5))
     torch.testing.assert_close(cosines, torch.einsum("vkbd,kcd->vkbc", unit, head.prototypes))
+
+
+def test_every_head_sees_the_known_logits_first() -> None:
+    V, K, B, C_l, C_u = 2, 3, 4, 5, 2
+    known, novel = torch.randn(V, B, C_l), torch.randn(V, K, B, C_u)
+    logits = joint_logits(known, novel)
+    assert logits.shape == (V, K, B, C_l + C_u)
+    for v in range(V):
+        for k in range(K):
+            for i in range(B):
+                assert logits[v, k, i].tolist() == known[v, i].tolist() + novel[v, k, i].tolist()
+
+
+def test_known_logits_gather_the_gradients_of_all_heads() -> None:
+    known, novel = torch.randn(1, 2, 3, requires_grad=True), torch.randn(1, 4, 2, 1)
+    (gradient,) = torch.autograd.grad(joint_logits(known, novel).sum(), known)
+    assert torch.equal(gradient, torch.full((1, 2, 3), 4.0))

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.nn.encoders import build_encoder
-from newfound.nn.resnet import PooledShortcut
+from newfound.nn.encoders.resnet import PooledShortcut
 
 
 def reference(weights: dict[str, Tensor], images: Tensor) -> Tensor:

@@ -1,12 +1,16 @@
-"""Colours that colour-blind readers can tell apart, and names that fit a figure."""
+"""Colours that colour-blind readers can tell apart, names that fit a figure, and thumbnails."""
 
+import base64
+import io
 from itertools import combinations
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from PIL import Image
 
 from newfound.report.palette import colour, numbered
+from newfound.report.thumbnails import SIDE, data_uri
 
 # Machado, Oliveira and Fernandes (2009), full severity, on linear RGB.
 VISION = {
@@ -30,3 +34,12 @@ def test_any_two_of_the_ten_colours_differ_clearly(vision: str) -> None:
 
 def test_long_names_are_cut_and_all_are_numbered() -> None:
     assert numbered(["cat", "a name that would never fit", "2"]) == ["0 cat", "1 a name that would…", "2"]
+
+
+@pytest.mark.parametrize(("side", "kind"), [(8, "PNG"), (300, "JPEG")])
+def test_a_thumbnail_is_the_image(side: int, kind: str) -> None:
+    header, code = data_uri(np.full((3, side, 2 * side), 90, np.uint8)).split(",")
+    image = Image.open(io.BytesIO(base64.b64decode(code)))
+    assert (header, image.format) == (f"data:image/{kind.lower()};base64", kind)
+    assert image.size == ((16, 8) if side == 8 else (SIDE, SIDE // 2))
+    assert abs(np.asarray(image).astype(int) - 90).max() <= 2

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 
 from newfound.core.learner import NoSettings
 from newfound.core.records import Batch, Clock, Task
-from newfound.nn.small import SmallEncoder
+from newfound.nn.encoders.small import SmallEncoder
 from newfound.stages.rotnet import RotNet
 
 CLOCK = Clock(torch.zeros(()))

@@ -7,9 +7,9 @@ from newfound.core.encoder import pooled
 from newfound.core.learner import NoSettings
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import stage_class
-from newfound.nn.small import SmallEncoder
-from newfound.stages.known import Known
+from newfound.nn.encoders.small import SmallEncoder
 from newfound.stages.similarity import Similarity, SimilarityNetwork
+from newfound.stages.supervised import Known
 
 TASK = Task(3, 2)
 CLOCK = Clock(torch.zeros(()))

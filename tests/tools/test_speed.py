@@ -1,48 +1,55 @@
-"""Recorded benchmarks as Markdown, from files written here."""
+"""Recorded benchmarks as Markdown."""
 
 import json
 from pathlib import Path
 
 from tools.speed import speed_section
 
+RESULTS = Path(__file__).parents[2] / "results"
 
-def test_a_bench_of_a_step_becomes_a_table(tmp_path: Path) -> None:
-    ours, theirs = ({"ms": ms, "images_per_second": 16000 / ms} for ms in (50.0, 125.0))
-    times = {"augmentation": 1.44, "sinkhorn": 2, "losses": 5.5}
-    record = {
-        **{"method": "iic", "benchmark": "cifar10", "hardware": "CPU, 2 threads", "baseline": theirs},
-        "step": {"batch_size": 16, "modes": {"eager": ours}},
-        "terms": {"batch_size": 512} | {key: {"times_as_long": value} for key, value in times.items()},
+
+def _section(tmp_path: Path, name: str, **changes: object) -> str:
+    """The section of one committed record, changed."""
+    record = json.loads((RESULTS / "bench" / f"{name}.json").read_text(encoding="utf-8")) | changes
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / f"{name}.json").write_text(json.dumps(record))
+    return speed_section(tmp_path)
+
+
+def test_a_step_becomes_a_table(tmp_path: Path) -> None:
+    ratio = {"ours_ms": 1, "straightforward_ms": 2, "times_as_long": 2}
+    terms = {
+        "batch_size": 512,
+        "augmentation": ratio,
+        "sinkhorn": ratio,
+        "losses": ratio | {"times_as_long": 5.5},
     }
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "cpu-iic.json").write_text(json.dumps(record))
-    text = speed_section(tmp_path)
+    text = _section(tmp_path, "h200-iic-cifar10", terms=terms)
     assert text.startswith(
-        "iic, cifar10, batch 16, one run on CPU, 2 threads (`results/bench/cpu-iic.json`):"
+        "iic, cifar10, batch 512, one run on NVIDIA H200 (`results/bench/h200-iic-cifar10.json`):\n\n"
+        "| training step | ms | images/s | times as fast |\n|---|---|---|---|\n| ours, eager | 42.7 |"
     )
-    assert "| ours, eager | 50.0 | 320 | 2.5 |\n| straightforward | 125.0 | 128 | 1.0 |" in text
-    assert text.endswith("batch 512: augmentation 1.4, Sinkhorn 2.0, losses 5.5.")
+    assert "\n| straightforward | " in text
+    assert text.endswith("batch 512: augmentation 2.0, Sinkhorn 2.0, losses 5.5.")
 
 
-def test_a_bench_of_every_method_becomes_a_table(tmp_path: Path) -> None:
-    way = {"mode": "graph", "batch_size": 128, "ms": 2.345, "images_per_second": 54584.2}
-    record = {"benchmark": "cifar10", "hardware": "NVIDIA H200", "methods": {"rs": way}}
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "h200-methods.json").write_text(json.dumps(record))
-    text = speed_section(tmp_path)
+def test_every_method_becomes_a_table_with_its_note(tmp_path: Path) -> None:
+    text = _section(tmp_path, "h200-methods", note="measured twice")
     assert "one run on NVIDIA H200 (`results/bench/h200-methods.json`)" in text
-    assert text.endswith("| `rs` | graph | 128 | 2.3 | 54,584 |")
+    assert "\n| `rs` | graph | 128 | " in text
+    assert text.endswith("|\n\nThis was measured twice.")
 
 
-def test_other_parts_of_a_bench_become_a_table_and_a_line(tmp_path: Path) -> None:
-    product = {"times_as_long": 0.9, "graph_times_as_long": 0.81, "times_as_much_memory": 10.09}
-    small = {"N": 256, "M": 256, "C": 10, "matrix_product": product, "loops": {"times_as_long": 15684.5}}
-    large = {"N": 4096, "M": 4096, "C": 1000, "matrix_product": product | {"graph_times_as_long": 6.97}}
-    evaluation = {"images": 50000, "seconds": 0.496}
-    record = {"hardware": "NVIDIA H200", "inter": [small, large], "evaluation": evaluation}
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "h200-parts.json").write_text(json.dumps(record))
-    text = speed_section(tmp_path)
-    assert "loops over 256 known and 256 novel images of 10 classes take 15,684 times as long:" in text
-    assert "| 256 | 10 | 0.8 | 10.1 |\n| 4,096 | 1,000 | 7.0 | 10.1 |" in text
-    assert text.endswith("(`results/bench/h200-parts.json`): 0.5 s.")
+def test_other_parts_become_a_table_and_a_line(tmp_path: Path) -> None:
+    text = _section(
+        tmp_path, "h200-parts", evaluation={"images": 70000, "seconds": 0.4, "images_per_second": 1}
+    )
+    assert "loops over 256 known and 256 novel images of 1,000 classes take 16,243 times as long:" in text
+    assert "| times as long, captured | times as much memory |" in text
+    assert "\n\nEvaluating 70,000 images with both protocols, one run on NVIDIA H200 (" in text
+    assert text.endswith(": 0.4 s.")
+
+
+def test_records_of_a_gpu_come_first() -> None:
+    text = speed_section(RESULTS)
+    assert text.index("CPU, 2 threads") > text.rindex("NVIDIA H200")

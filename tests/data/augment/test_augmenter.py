@@ -76,14 +76,7 @@ def test_nothing_depends_on_values(kind: str, name: str) -> None:
     assert views[0].shape == (1, 8, 3, 32, 32)
 
 
-def test_flip_rate() -> None:
-    ramp = torch.arange(8, dtype=torch.uint8).expand(4000, 3, 8, 8)
-    augmenter = Augmenter("twice-reflect", "imagenet", 8, 1, 0, *PLAIN)
-    (view,) = augmenter(ramp, _noise(augmenter, 1, 4000))
-    flipped = view[0, :, 0, 0, 0] > view[0, :, 0, 0, -1]
-    assert flipped.float().mean() == pytest.approx(0.5, abs=0.03)
-
-
+@pytest.mark.slow
 @NEEDS_COMPILER
 def test_compiled_equals_eager() -> None:
     augmenter = Augmenter("v2", "cifar", 20, 2, 0, *PLAIN)
@@ -95,11 +88,9 @@ def test_compiled_equals_eager() -> None:
     assert differs.float().mean() < 0.001
 
 
-@pytest.mark.parametrize(
-    ("kind", "shape"), [("cifar", (16, 16)), ("digits", (16, 16)), ("imagenet", (16, 16))]
-)
-def test_evaluation_leaves_images_of_the_right_size(kind: str, shape: tuple[int, int]) -> None:
-    images = _images(3, *shape)
+@pytest.mark.parametrize("kind", SMALL)
+def test_evaluation_leaves_images_of_the_right_size(kind: str) -> None:
+    images = _images(3, 16, 16)
     expected = torch.stack([(images[:, c] / 255 - MEAN[c]) / STD[c] for c in range(3)], 1)
     torch.testing.assert_close(evaluation_view(images, 16, kind, MEAN, STD), expected)
 
@@ -116,9 +107,5 @@ def test_evaluation_crops_imagenet_and_resizes_the_rest(pillow: Pillow) -> None:
 
 
 def test_small_crops_need_a_recipe_that_has_them() -> None:
-    with pytest.raises(
-        UsageError, match="recipe 'weak' must be used without small crops; got 2; v2 has them"
-    ):
+    with pytest.raises(UsageError, match="'weak' has no small crops"):
         Augmenter("weak", "cifar", 32, 2, 2, MEAN, STD)
-    with pytest.raises(UsageError, match="unknown kind of data"):
-        evaluation_view(_images(1, 8, 8), 8, "text", MEAN, STD)

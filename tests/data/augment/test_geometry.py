@@ -148,27 +148,6 @@ def test_boxes_follow_the_definition(shape: tuple[int, int], scale: tuple[float,
     assert boxes.tolist() == [list(map(float, _resized_box(row, *scale, *shape))) for row in u.tolist()]
 
 
-def test_distribution_of_boxes() -> None:
-    count = 20_000
-    u = torch.rand(count, 22, generator=torch.Generator().manual_seed(1))
-    left, top, width, height = Resized(0.3, 0.8).draw(u, 96, 96, size=18).unbind(1)
-    area = ((width * height / 96**2 - 0.3) / 0.5).sort().values
-    # Kolmogorov–Smirnov distance to the uniform law; the few boxes that did not fit and rounding move it.
-    assert (area - torch.linspace(0, 1, count)).abs().max() < 0.015
-    assert (width / height).log().mean().abs() < 0.01
-    assert (left / (96 - width).clamp(min=1)).mean() == pytest.approx(0.5, abs=0.01)
-    assert (top / (96 - height).clamp(min=1)).mean() == pytest.approx(0.5, abs=0.01)
-
-
-def test_padded_boxes_are_uniform() -> None:
-    u = torch.rand(9000, 2, generator=torch.Generator().manual_seed(2))
-    boxes = Padded(4).draw(u, 32, 32, size=32)
-    for starts in boxes[:, :2].unbind(1):
-        counts = torch.bincount(starts.long() + 4)
-        assert counts.tolist() == pytest.approx([1000] * 9, abs=4 * 1000**0.5)
-    assert (boxes[:, 2:] == 32).all()
-
-
 def test_choice_is_per_sample(pictures: Pictures) -> None:
     images = pictures(200, 12, 12)
     crop = Crop(12, OneOf(Padded(2), Resized(0.2, 0.4)))
@@ -181,5 +160,5 @@ def test_choice_is_per_sample(pictures: Pictures) -> None:
 
 
 def test_crops_larger_than_the_padded_images_are_refused() -> None:
-    with pytest.raises(DataError, match=r"at least 24 pixels .* got 20 × 30; choose a smaller image size"):
+    with pytest.raises(DataError, match="at least 24 x 24, got 20 x 30"):
         Padded(4).draw(torch.rand(2, 2), 30, 20, size=32)

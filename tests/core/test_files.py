@@ -1,0 +1,159 @@
+"""Files that are never half written, records that name the field at fault, and where images come from."""
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from newfound.core.errors import RunError, UsageError
+from newfound.core.files import (
+    as_path,
+    atomic_folder,
+    check_apart,
+    check_writable,
+    read_record,
+    read_text,
+    write_json,
+    write_record,
+    write_text,
+)
+from newfound.core.source import Source
+
+NOT_ROOT = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read and write everything"
+)
+
+
+class Box(BaseModel):
+    sides: list[int]
+    label: str | None = None
+
+
+def test_a_full_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "results.json"
+    write_json(path, {"old": 1})
+
+    def full(number: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunError, match="No space left on device"):
+        write_text(path, "new")
+    assert json.loads(path.read_text()) == {"old": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    def copy(target: Path, fail: bool) -> None:
+        with atomic_folder(target) as part:
+            (part / "one").write_text("1")
+            assert not target.exists()
+            if fail:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        copy(tmp_path / "run", fail=True)
+    assert list(tmp_path.iterdir()) == []
+    copy(tmp_path / "run", fail=False)
+    assert [path.name for path in tmp_path.rglob("*")] == ["run", "one"]
+
+
+def test_a_record_comes_back_and_leaves_out_what_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "box.json"
+    write_record(path, Box(sides=[1, 2]))
+    assert json.loads(path.read_text()) == {"sides": [1, 2]}
+    assert read_record(path, Box) == Box(sides=[1, 2])
+
+
+@pytest.mark.parametrize(("text", "words"), [('{"sides": [1, "x"]}', r"Box: sides\.1: "), ("{", "Box: ")])
+def test_a_record_of_another_shape_names_the_field(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "box.json").write_text(text)
+    with pytest.raises(RunError, match=words):
+        read_record(tmp_path / "box.json", Box)
+
+
+def test_text_is_read_as_it_is_but_for_the_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "list.txt"
+    path.write_bytes(b"\xef\xbb\xbfa\r\nb\xc3\xa9\n")
+    assert read_text(path) == "a\r\nbé\n"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RunError, match="UTF-8"):
+        read_text(path)
+    for other in (tmp_path, tmp_path / "none"):
+        with pytest.raises(RunError, match=str(other)):
+            read_text(other)
+
+
+@NOT_ROOT
+def test_permissions_are_checked_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "file").chmod(0)
+    with pytest.raises(RunError, match="Permission denied"):
+        read_text(tmp_path / "file")
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(RunError, match="Permission denied"):
+            check_writable(tmp_path / "new" / "results.json")
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_a_file_is_no_folder_to_write_in(tmp_path: Path) -> None:
+    check_writable(tmp_path / "run" / "results.json")
+    assert list(tmp_path.iterdir()) == [], "nothing is created"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="is a file"):
+        check_writable(tmp_path / "file" / "results.json")
+
+
+def test_no_output_among_the_images(tmp_path: Path) -> None:
+    (tmp_path / "pile").mkdir()
+    check_apart(tmp_path / "pile-2", str(tmp_path / "pile"), None)
+    with pytest.raises(UsageError, match="inside the image folder"):
+        check_apart(tmp_path / "pile" / "run", None, str(tmp_path / "pile"))
+
+
+@pytest.mark.parametrize("wrong", [None, ["pile"], 5, b"pile", ""])
+def test_what_is_no_path(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"^out must be a path"):
+        as_path(wrong, "out")
+    assert as_path("run", "out") == as_path(Path("run"), "out") == Path("run")
+
+
+def test_a_source_has_absolute_paths_and_no_other_fields(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = Source(labelled="known", unlabelled="pile", num_novel=3)
+    assert (own.labelled, own.unlabelled) == (str(tmp_path / "known"), str(tmp_path / "pile"))
+    assert (own.name, own.has_truth) == ("own", False)
+    assert own.model_copy(update={"held_out": 2}).has_truth
+    benchmark = Source(benchmark="digits", subset=9)
+    assert (benchmark.name, benchmark.has_truth) == ("digits", True)
+    assert Source.model_validate_json(benchmark.model_dump_json()) == benchmark
+    with pytest.raises(ValueError, match="extra"):
+        Source.model_validate({"benchmark": "digits", "colour": 1})
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            Source(unlabelled="/a/pile", labelled="/a/known"),
+            {"/a/pile/x/1.png": "x/1.png", "/a/known/2": "2"},
+        ),
+        (Source(unlabelled="/a/list.csv"), {"/a/x/1.png": "x/1.png", "/a/2.png": "2.png"}),
+        (
+            Source(unlabelled="/a/list.csv"),
+            {"/a/1.png": "1.png", "/b/x/2.png": "x/2.png", "/b/3.png": "3.png"},
+        ),
+        (Source(benchmark="digits"), {"train/1": "train/1"}),
+    ],
+    ids=["folders", "a list", "files elsewhere", "no files"],
+)
+def test_paths_without_the_folder_they_were_given_in(source: Source, expected: dict[str, str]) -> None:
+    assert source.relative(list(expected)) == list(expected.values())

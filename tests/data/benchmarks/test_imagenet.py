@@ -1,0 +1,94 @@
+"""ImageNet's class lists, and a small folder of its layout."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from newfound.core.errors import DataError
+from newfound.data import folders
+from newfound.data.benchmarks import Benchmark, find_benchmark, load_benchmark
+from newfound.data.benchmarks.imagenet import POOL, SUBSETS, imagenet
+from newfound.data.images import ResidentImages, StreamedImages
+from tests.data.conftest import Paint
+
+KNOWN = ("n01440764", "n02085620", "n07753592")
+NOVEL = ("n01580077", "n02123045")
+UNUSED = "n01498041"
+SMALL = Benchmark("imagenet-small", len(KNOWN), NOVEL, POOL)
+
+
+@pytest.fixture
+def tree(tmp_path: Path, paint: Paint) -> Path:
+    for number, wnid in enumerate((*KNOWN, *NOVEL, UNUSED)):
+        for part, copies in (("train", 3), ("val", 2)):
+            for copy in range(copies):
+                paint(tmp_path / part / wnid / f"{wnid}_{copy}.JPEG", (number * 40, copy * 60, 0), (50, 40))
+    (tmp_path / "train" / "LOC_synset_mapping.txt").write_text("not a class")
+    return tmp_path
+
+
+def test_the_lists_are_those_of_the_card() -> None:
+    sets = {name: set(wnids) for name, wnids in SUBSETS.items()}
+    assert len(set(POOL)) == len(POOL) == 118
+    assert [len(sets[name]) for name in "abc"] == [30, 30, 30]
+    assert all(subset <= set(POOL) for subset in sets.values())
+    assert [len(sets[x] & sets[y]) for x, y in ("ab", "bc", "ac")] == [7, 7, 7]
+    assert (len(set.intersection(*sets.values())), len(set.union(*sets.values()))) == (3, 72)
+    _, declared = find_benchmark("imagenet-30-b")
+    assert declared.novel == SUBSETS["b"] == tuple(sorted(SUBSETS["b"]))
+    assert set(declared.novel) | set(declared.unused) == set(POOL)
+
+
+def test_known_classes_come_first_each_part_sorted(tree: Path) -> None:
+    dataset = imagenet().load(SMALL, tree)
+    split, truth = dataset.split, dataset.truth
+    assert truth is not None
+    assert dataset.class_names == (*KNOWN, *NOVEL)
+    assert split.labels.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert truth.labels.tolist() == [3, 3, 3, 4, 4, 4]
+    assert truth.test_labels.tolist() == [0, 0, 3, 3, 1, 1, 4, 4, 2, 2]  # in the order of the folders
+    assert all(f"/{wnid}/" in name for wnid, name in zip(NOVEL, split.unlabelled.names[::3], strict=True))
+    assert not any(
+        UNUSED in name for images in (split.labelled, split.unlabelled, truth.test) for name in images.names
+    )
+    assert split.labelled.size == (256, 256)
+    assert (split.look.size, split.look.stored, split.look.kind) == (224, 256, "imagenet")
+
+
+def test_a_subset_of_a_folder_called_imagenet(tree: Path) -> None:
+    (tree / "imagenet").mkdir()
+    for part in ("train", "val"):
+        (tree / part).rename(tree / "imagenet" / part)
+    dataset = imagenet().load(SMALL, tree, 1)
+    assert dataset.truth is not None
+    assert (len(dataset.split.labelled), len(dataset.split.unlabelled), len(dataset.truth.test)) == (3, 2, 5)
+
+
+def test_large_parts_are_streamed_and_equal(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = torch.tensor([4, 0, 8])
+    resident = imagenet().load(SMALL, tree).split.labelled
+    assert isinstance(resident, ResidentImages)
+    monkeypatch.setattr(folders, "RESIDENT_BYTES", 0)
+    streamed = imagenet().load(SMALL, tree).split.labelled
+    assert isinstance(streamed, StreamedImages)
+    assert torch.equal(streamed.take(index), resident.take(index))
+
+
+def test_missing_classes_are_counted(tree: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"imagenet-30-a needs .* 882 known and 30 novel classes, got 3 and 2"
+    ):
+        load_benchmark("imagenet-30-a", tree)
+    with pytest.raises(DataError, match="3 known and 3 novel classes, got 3 and 2"):
+        imagenet().load(replace(SMALL, novel=(*NOVEL, POOL[-1])), tree)
+
+
+def test_val_must_be_sorted_into_folders(tmp_path: Path, paint: Paint) -> None:
+    paint(tmp_path / "train" / KNOWN[0] / "a.JPEG")
+    paint(tmp_path / "val" / "ILSVRC2012_val_00000001.JPEG")
+    with pytest.raises(DataError, match="sorted into class folders"):
+        load_benchmark("imagenet-30-a", tmp_path)
+    with pytest.raises(DataError, match=r"ILSVRC2012_img_val\.tar.*data_dir"):
+        load_benchmark("imagenet-30-b")

@@ -1,0 +1,190 @@
+"""What a run leaves behind: enlarging a record is a decision that shows here."""
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newfound.core.errors import RunError
+from newfound.core.registry import METHODS, Entry, recipe_for
+from newfound.core.source import Source
+from newfound.data.dataset import Dataset
+from newfound.methods.iic import IIC
+from newfound.run.assignments import COLUMNS, Assignments, write_csv
+from newfound.run.finish import collapse_warnings, curves
+from newfound.run.models import EpochLine, Results
+from newfound.run.pile import Pile
+from newfound.run.recipe import recipe_name
+from newfound.run.run import Run
+from newfound.run.trained import Trained
+from tests.tiny import tiny_recipe, tiny_run
+
+DESCRIPTION = {
+    *("schema_version", "method", "recipe", "config", "benchmark", "seed", "commit", "versions", "hardware"),
+    *("execution", "sessions", "timing", "reused", "peak_memory_gib", "curves", "subset", "best_head"),
+    *("classes", "cluster_sizes", "warnings"),
+}
+
+
+@pytest.fixture(scope="module")
+def run(digits: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    run = tiny_run(tmp_path_factory.mktemp("runs") / "run", tiny_recipe("iic"), digits)
+    run.discover()
+    return run
+
+
+@pytest.fixture(scope="module")
+def results(run: Run) -> Results:
+    return run.folder.read_results()
+
+
+def test_fields_of_the_file(run: Run) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    stored = json.loads(run.folder.results.read_text(), parse_constant=refuse)
+    assert set(stored) == DESCRIPTION | {"task_aware", "task_agnostic"}
+    assert set(stored["task_agnostic"]) == {"legacy", "novel-ids", "joint"}
+    assert set(stored["task_aware"]["train"]) == {
+        *("acc", "nmi", "ari", "per_class_accuracy", "cluster_sizes", "class_sizes")
+    }
+    assert set(stored["versions"]) == {"python", "torch", "numpy", "scikit-learn", "scipy", "pillow"}
+
+
+def test_values(run: Run, results: Results, digits: Dataset) -> None:
+    assert (results.method, results.recipe, results.benchmark) == ("iic", "custom", "digits")
+    assert (results.subset, results.seed, results.config) == (24, 0, run.recipe.flat())
+    lines = run.folder.read_metrics()
+    last = [line for line in lines if line.stage == "discover"][-1]
+    assert results.best_head == int(np.argmin(last.head_losses))
+    assert results.task_aware is not None
+    assert results.task_agnostic is not None
+    assert last.scores["task_aware.train.acc"] == results.task_aware.train.acc.mean
+    assert last.scores["task_agnostic.legacy.all"] == results.task_agnostic.legacy.all.mean
+    seconds = sum(line.seconds for line in lines if line.stage == "discover")
+    assert results.timing["discover"].seconds == pytest.approx(seconds)
+    assert [point.epoch for point in results.curves["discover"]] == [0, 1]
+
+
+def test_assignments_and_pile_agree_with_the_method(run: Run, results: Results, digits: Dataset) -> None:
+    assert results.classes is not None
+    found = Assignments.read(run.folder.assignments, results.classes.novel)
+    pile, images = Pile.read(run.folder.pile), digits.split.unlabelled
+    assert list(found.images) == list(images.names)
+    trained = Trained.load(run.folder)
+    logits = trained.scores(images).numpy()
+    np.testing.assert_allclose(pile.logits, logits, rtol=1e-5)
+    assert (found.clusters == logits[:, digits.num_known :].argmax(1)).all()
+    assert results.cluster_sizes == [Counter(found.clusters.tolist())[number] for number in range(5)]
+    np.testing.assert_allclose(pile.novel.sum(1), 1, rtol=1e-5)
+    np.testing.assert_allclose(pile.features, trained.features(images).numpy(), rtol=1e-2, atol=1e-3)
+    confidence = pile.novel.max(1)
+    np.testing.assert_allclose(found.confidence, confidence, atol=1e-4)
+
+
+def test_without_truth_there_are_no_scores(digits: Dataset, tmp_path: Path) -> None:
+    results = tiny_run(tmp_path / "blind", tiny_recipe("iic"), replace(digits, truth=None)).discover()
+    assert results.task_aware is None
+    assert results.task_agnostic is None
+    assert [point.epoch for point in results.curves["discover"]] == [0, 1]  # none was evaluated: all are kept
+
+
+def test_k_means_leaves_the_same(digits: Dataset, tmp_path: Path) -> None:
+    results = tiny_run(tmp_path / "kmeans", tiny_recipe("kmeans"), digits).discover()
+    assert results.task_aware is not None
+    assert results.best_head == 0
+
+
+def test_reused_pretraining_is_told(digits: Dataset, tmp_path: Path) -> None:
+    first = tiny_run(tmp_path / "first", tiny_recipe("rs"), digits).discover()
+    second = tiny_run(tmp_path / "second", tiny_recipe("rs+"), digits).discover()
+    assert set(first.timing) == {"rotnet", "known", "discover"}
+    assert set(second.timing) == {"discover"}
+    assert second.reused["rotnet"].seconds == first.timing["rotnet"].seconds
+
+
+@pytest.fixture
+def _values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method with a paper's values for cifar10, ours for digits, and a variation."""
+    published, ours = {"cifar10": {"alpha": 0.3}}, {"digits": {"epochs": 9, "hidden": 16}}
+    entry = Entry("some", IIC, {}, published, ours, {"no-inter": {"alpha": 0}})
+    monkeypatch.setitem(METHODS.items, "some", entry)
+
+
+@pytest.mark.usefixtures("_values")
+@pytest.mark.parametrize(
+    ("source", "overrides", "name"),
+    [
+        (Source(benchmark="cifar10"), {}, "published"),
+        (Source(benchmark="cifar10"), {"seed": 3, "mode": "eager", "precision": "bf16"}, "published"),
+        (Source(benchmark="cifar10"), {"encoder": "small"}, "published"),  # what auto means for digits
+        (Source(benchmark="cifar10"), {"encoder": "resnet18"}, "custom"),
+        (Source(benchmark="cifar10"), {"alpha": 0.05}, "custom"),
+        (Source(benchmark="cifar10"), {"pretrained": "some.pth"}, "custom"),
+        (Source(benchmark="cifar10", subset=9), {}, "custom"),
+        (Source(benchmark="digits"), {"alpha": 0}, "no-inter"),
+        (Source(benchmark="digits"), {}, "newfound"),
+        (Source(benchmark="cifar100-30"), {}, "default"),
+        (Source(labelled="a", unlabelled="b", num_novel=5), {}, "default"),
+    ],
+)
+def test_whose_recipe_it_was(source: Source, overrides: dict[str, Any], name: str, digits: Dataset) -> None:
+    recipe = recipe_for("some", source.name, {"device": "cpu"} | overrides)
+    assert recipe_name(recipe, source, digits.split.look) == name
+
+
+def line(stage: str, epoch: int, **scores: float) -> EpochLine:
+    return EpochLine(
+        stage=stage,
+        epoch=epoch,
+        lr=0.1,
+        losses={},
+        scores=scores,
+        head_losses=[],
+        seconds=1,
+        images_per_second=1,
+    )
+
+
+def test_curves_keep_the_evaluated_epochs_or_all() -> None:
+    lines = [line("pretrain", 0), line("pretrain", 1), line("discover", 0), line("discover", 1, acc=0.5)]
+    kept = curves(lines)
+    assert [point.epoch for point in kept["pretrain"]] == [0, 1]
+    assert [(point.epoch, point.scores) for point in kept["discover"]] == [(1, {"acc": 0.5})]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ([3, 4, 5], []),
+        ([4, 0, 4], ["1 of 3 novel clusters are empty: b"]),
+        ([1, 1, 9], ["c holds 82%"]),
+        ([5, 6], []),
+        ([1, 20], ["b holds 95%"]),
+    ],
+)
+def test_collapse_is_warned_of(sizes: list[int], words: list[str]) -> None:
+    found = collapse_warnings(sizes, ["a", "b", "c"][: len(sizes)])
+    assert len(found) == len(words)
+    assert all(re.search(re.escape(word), line) for word, line in zip(words, found, strict=True))
+
+
+def test_assignments_survive_odd_names_and_refuse_other_files(tmp_path: Path) -> None:
+    images = ["plain.png", 'quo"te,comma.png', "line\nbreak.png", "carriage\rreturn.png", " space "]
+    flags, n = np.array([True, False, True, False, True]), len(images)
+    given = Assignments(images, np.arange(n) % 2, np.linspace(0.5, 1, n), flags, ~flags, ["cat"] * n)
+    given.write(tmp_path / "a.csv", ["novel-1", "novel-2"])
+    again = Assignments.read(tmp_path / "a.csv", ["novel-1", "novel-2"])
+    assert list(again.images) == images
+    assert (again.clusters == given.clusters).all()
+    assert (again.is_outlier == flags).all()
+    assert (again.looks_known == ~flags).all()
+    write_csv(tmp_path / "other.csv", COLUMNS[:-1], [("x", "novel-1", "1", "no", "no")])
+    for path, names in (("other.csv", ["novel-1"]), ("a.csv", ["somebody"])):
+        with pytest.raises(RunError, match="does not hold this run's assignments"):
+            Assignments.read(tmp_path / path, names)

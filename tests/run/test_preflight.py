@@ -1,0 +1,126 @@
+"""What cannot work is told before anything is trained."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from newfound.core.errors import UsageError
+from newfound.core.registry import method_names
+from newfound.data.dataset import Dataset
+from newfound.methods.uno import UNO
+from newfound.run.preflight import preflight
+from newfound.run.recipe import build_method
+from newfound.stages.supervised import Known
+from tests.tiny import CPU, tiny_recipe
+
+TOO_MANY = {"rs": {"top": 1000}, "dualrank": {"words": 8, "top": 9}}
+"""More of the largest features, or words, than there are."""
+
+
+@pytest.mark.parametrize("name", list(TOO_MANY))
+def test_settings_that_do_not_fit_the_network_are_refused(name: str, digits: Dataset) -> None:
+    told = f"settings of {name} do not fit .*discover: selected index k out of range"
+    with pytest.raises(UsageError, match=told):
+        preflight(tiny_recipe(name, **TOO_MANY[name]), digits.split)
+
+
+def test_a_stage_that_is_not_trained_is_not_tried(digits: Dataset) -> None:
+    preflight(tiny_recipe("rs", top=1000, epochs=0), digits.split)
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Let the stage of the known classes raise this."""
+
+    def raising(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Known, "loss", raising)
+
+
+def test_stages_before_discovery_are_tried_too(digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail(monkeypatch, ValueError("too narrow\nhere"))
+    with pytest.raises(UsageError, match=r"settings of rs do not fit .*known: too narrow"):
+        preflight(tiny_recipe("rs"), digits.split)
+
+
+def test_memory_that_ran_out_is_no_mistake_of_the_settings(
+    digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, RuntimeError("DefaultCPUAllocator: not enough memory"))
+    with pytest.raises(RuntimeError, match="not enough memory"):
+        preflight(tiny_recipe("rs"), digits.split)
+
+
+def test_an_error_of_ours_is_told_as_it_is(digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail(monkeypatch, UsageError("a batch must be larger"))
+    with pytest.raises(UsageError, match=r"^a batch must be larger$"):
+        preflight(tiny_recipe("rs"), digits.split)
+
+
+@pytest.mark.parametrize("name", method_names())
+@pytest.mark.parametrize("batch_size", [2, 64])
+def test_settings_that_work_are_not_refused(name: str, batch_size: int, digits: Dataset) -> None:
+    preflight(tiny_recipe(name, batch_size=batch_size), digits.split)
+
+
+def test_what_is_tried_draws_no_random_number_of_the_caller(digits: Dataset) -> None:
+    """NCL draws partners in its forward; the method is the last to be initialised."""
+    recipe, split = tiny_recipe("ncl", hard_negatives=3), digits.split
+    preflight(recipe, split)
+    after = torch.rand(3)
+    build_method(recipe, split.task, split.look, CPU)
+    assert torch.equal(after, torch.rand(3))
+
+
+def given(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any], Any]) -> None:
+    """Let a function of UNO give something else than it does."""
+    usual = getattr(UNO, name)
+    monkeypatch.setattr(UNO, name, lambda *arguments: change(usual(*arguments)))
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        (lambda scores: scores[0], r"float32 tensor of shape \(2, 10\)"),
+        (lambda scores: scores[..., :5], r"shape \(2, 2, 5\)"),
+        (lambda scores: scores.long(), "int64 tensor"),
+    ],
+    ids=["no head axis", "known classes only", "whole numbers"],
+)
+def test_scores_of_another_form_are_refused(
+    change: Callable[[Any], Any], got: str, digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(monkeypatch, "scores", change)
+    with pytest.raises(UsageError, match=rf"uno-v2.scores must be .* got a {got}|{got}"):
+        preflight(tiny_recipe("uno-v2", heads=2), digits.split)
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        (lambda losses: losses["ce"], "must return named terms"),
+        (lambda losses: {}, "must return named terms"),
+        (lambda losses: {"ce": losses["ce"].repeat(3)}, r"must return named terms, .* got ce .* \(6,\)"),
+        (lambda losses: {"ce": losses["ce"][None]}, r"must return named terms, .* got ce .* \(1, 2\)"),
+        (lambda losses: {"ce": 0.5}, "must return named terms, .* got ce a float"),
+    ],
+    ids=["a tensor", "nothing", "other heads", "two axes", "no tensor"],
+)
+def test_losses_of_another_form_are_refused(
+    change: Callable[[Any], Any], got: str, digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(monkeypatch, "loss", change)
+    with pytest.raises(UsageError, match=got):
+        preflight(tiny_recipe("uno-v2", heads=2), digits.split)
+
+
+def test_a_network_of_pairs_needs_two_images(digits: Dataset) -> None:
+    with pytest.raises(UsageError, match="batch_size=1 is too small: kcl needs 2"):
+        preflight(tiny_recipe("kcl", batch_size=1), digits.split)
+
+
+def test_without_a_number_of_classes_only_the_stages_are_tried(digits: Dataset) -> None:
+    preflight(tiny_recipe("iic"), replace(digits.split, num_novel=None))

@@ -1,0 +1,148 @@
+"""What a run refuses, so that no answer is silently wrong and no file is lost."""
+
+import logging
+import sys
+from dataclasses import replace
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+import pytest
+import torch
+import torch._dynamo.exc
+
+from newfound.core.errors import CheckpointError, RunError, UsageError
+from newfound.data.dataset import Dataset
+from newfound.data.loader import Draw
+from newfound.engine.checkpoint import Checkpoint
+from newfound.engine.step import Step
+from newfound.run.folder import Folder
+from newfound.run.models import Request
+from tests.tiny import stop_in, tiny_recipe, tiny_run, weights_of
+
+
+@pytest.mark.parametrize(
+    ("stage", "setting"), [("pretrain", "pretrain.batch_size"), ("discover", "batch_size")]
+)
+def test_memory_that_runs_out_is_one_error_and_keeps_the_checkpoint(
+    stage: str, setting: str, digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tiny_run(tmp_path / "run", tiny_recipe("iic"), digits)
+    call = Step.__call__
+
+    def fail_later(self: Step, draw: Draw, following: Draw | None = None) -> None:
+        if (self.loader.stage, self.clock.epoch.item()) == (stage, 1):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        call(self, draw, following)
+
+    monkeypatch.setattr(Step, "__call__", fail_later)
+    with pytest.raises(RunError, match=rf"^Out of memory in {stage}.* smaller {setting} or"):
+        run.discover()
+    saved = Checkpoint.load(run.folder.checkpoint)
+    assert (saved.state["stage"], saved.state["epoch"]) == (stage, 1)
+
+
+def test_other_images_or_class_names_are_refused(digits: Dataset, tmp_path: Path) -> None:
+    tiny_run(tmp_path / "run", tiny_recipe("kmeans"), digits).discover()
+    names = replace(digits, class_names=("zero", *digits.class_names[1:]))
+    labels = replace(digits, split=replace(digits.split, labels=digits.split.labels.flip(0)))
+    for other, what in ((names, "class names"), (labels, "images")):
+        with pytest.raises(RunError, match=rf"The {what} of .* have changed"):
+            tiny_run(tmp_path / "run", tiny_recipe("kmeans"), other, resume=True).discover()
+
+
+def test_a_step_that_cannot_be_compiled_runs_eagerly(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning says so, the results too, and the weights are those of an eager run."""
+
+    def broken(function, **_):  # type: ignore[no-untyped-def]
+        def fail(*arguments: object) -> None:
+            raise torch._dynamo.exc.TorchDynamoException("a worker failed:\n\nTraceback\n  no compiler\n")
+
+        return fail
+
+    eager = tiny_run(tmp_path / "a" / "eager", tiny_recipe("iic"), digits)
+    eager.discover()
+    monkeypatch.setattr(torch, "compile", broken)
+    run = tiny_run(tmp_path / "b" / "run", tiny_recipe("iic", mode="compiled"), digits)
+    results = run.discover()
+    assert "cannot compile the step (a worker failed: no compiler)" in caplog.text
+    assert results.execution is not None
+    assert set(results.execution.mode.values()) == {"eager"}
+    assert all(torch.equal(value, weights_of(run)[key]) for key, value in weights_of(eager).items())
+
+
+def test_what_auto_falls_back_to_is_logged_once_where_something_is_trained(
+    digits: Dataset, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "newfound")
+    for _ in range(2):  # the second time everything is trained already
+        tiny_run(tmp_path / "run", tiny_recipe("iic", device="auto"), digits, resume=True).discover()
+    assert caplog.text.count("no GPU found") == (not torch.cuda.is_available())
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from newfound.run.folder import Folder
+with Folder(Path(sys.argv[1])).locked():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_is_locked_against_other_processes(digits: Dataset, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "run")
+    command = [sys.executable, "-c", HOLD, str(folder.path)]
+    with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(RunError, match="locked by another newfound process"):
+            tiny_run(folder.path, tiny_recipe("kmeans"), digits).discover()
+        assert not folder.config.exists()
+        other.communicate()
+    with folder.locked(), folder.locked():  # free again, and the same lock within one process
+        pass
+
+
+def test_a_finished_stage_whose_weights_are_gone_is_not_trained_again(
+    digits: Dataset, tmp_path: Path
+) -> None:
+    """The checkpoint of the later stage would be lost."""
+    run = tiny_run(tmp_path / "run", tiny_recipe("rs"), digits)
+    stop_in("known", run)
+    (rotnet,) = run.folder.cache.iterdir()
+    rotnet.rename(tmp_path / "elsewhere")
+    before = run.folder.checkpoint.read_bytes()
+    resumed = tiny_run(tmp_path / "run", tiny_recipe("rs"), digits, resume=True)
+    with pytest.raises(CheckpointError, match=r"weights of rotnet are gone .* saved in known"):
+        resumed.discover()
+    assert run.folder.checkpoint.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [
+        ("schema_version", 2, "schema_version: Input should be 1"),
+        ("settings", [], "settings: "),
+        ("source", {"benchmark": 3}, "source.benchmark: "),
+        ("surprise", 1, "surprise: Extra inputs"),
+    ],
+)
+def test_a_damaged_record_is_one_line_that_names_the_field(
+    field: str, value: object, named: str, tmp_path: Path
+) -> None:
+    request = Request(newfound="0", method="iic", source={"benchmark": "digits"}, settings={})  # type: ignore[arg-type]
+    folder = Folder(tmp_path)
+    content = request.model_dump(mode="json") | {field: value}
+    folder.config.write_text(__import__("json").dumps(content))
+    with pytest.raises(RunError, match=named):
+        folder.request()
+
+
+def test_a_run_is_not_written_among_its_images(tmp_path: Path) -> None:
+    (tmp_path / "pile").mkdir()
+    source = {"labelled": str(tmp_path / "known"), "unlabelled": str(tmp_path / "pile")}
+    request = Request(newfound="0", method="iic", source=source, settings={})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="inside the image folder"):
+        Folder(tmp_path / "pile" / "run").check(request, resume=False)
