@@ -19,6 +19,8 @@ from newfound.core.errors import Hint, UsageError
 from newfound.core.registry import method_entry, method_names
 from newfound.engine.trainer import EpochRecord
 from newfound.lab.paper import LATER, TASK_AWARE
+from newfound.nn.encoders.huggingface import HuggingFace
+from newfound.nn.encoders.lite0 import Lite0
 from newfound.run.events import Epoch
 from tests.cli.calls import newfound, refused, works
 from tests.cli.conftest import Finished
@@ -141,6 +143,16 @@ def test_encoders_lists_features_and_parameters() -> None:
     assert " 512 " in resnet
     assert " 11.18 M " in resnet
     assert any(" small " in line and "very small images" in line for line in lines)
+
+
+def test_encoders_lists_what_is_pretrained_and_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lite0, "missing", staticmethod(lambda: ""))
+    monkeypatch.setattr(HuggingFace, "missing", staticmethod(lambda: "pip install 'newfound[hf]'"))
+    lines = works("encoders").splitlines()
+    lite, any_model = (next(line for line in lines if f" {name} " in line) for name in ("lite0", "hf:MODEL"))
+    for words in (" 1280 ", " 3.37 M ", " yes ", " installed ", " Apache 2.0 ", "ImageNet"):
+        assert words in lite
+    assert " pip install 'newfound[hf]' " in any_model
 
 
 def test_methods_lists_all_with_a_line_and_a_status_each() -> None:

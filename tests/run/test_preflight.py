@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
+from newfound.core.encoder import Encoder
 from newfound.core.errors import UsageError
-from newfound.core.registry import method_names
+from newfound.core.registry import ENCODERS, method_names
 from newfound.data.dataset import Dataset
 from newfound.methods.uno import UNO
 from newfound.run.preflight import preflight
@@ -25,6 +27,32 @@ def test_settings_that_do_not_fit_the_network_are_refused(name: str, digits: Dat
     told = f"settings of {name} do not fit .*discover: selected index k out of range"
     with pytest.raises(UsageError, match=told):
         preflight(tiny_recipe(name, **TOO_MANY[name]), digits.split)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "told"),
+    [
+        (
+            "dualrank",
+            {"trains": "all", "known.trains": "all"},
+            "dualrank needs feature maps, which .* plain ",
+        ),
+        ("mcl", {"trains": "all", "known.trains": "all"}, "mcl needs feature maps, which .* plain "),
+        ("rs", {"known.trains": "last-block"}, "known.trains=last-block needs feature maps"),
+        ("rs", {"known.trains": "all", "trains": "last-block"}, "^trains=last-block needs feature maps"),
+    ],
+)
+def test_an_encoder_without_maps_is_refused_where_they_are_needed(
+    name: str, settings: dict[str, str], told: str, digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plain() -> Encoder:
+        return Encoder.of(nn.Sequential(nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(48, 16)), 16)
+
+    monkeypatch.setitem(ENCODERS.items, "plain", plain)
+    with pytest.raises(UsageError, match=told):
+        preflight(tiny_recipe(name, encoder="plain", **settings), digits.split)
+    preflight(tiny_recipe("rs", encoder="plain", **{"known.trains": "all", "trains": "all"}), digits.split)
+    preflight(tiny_recipe("iic", encoder="plain"), digits.split)
 
 
 def test_a_stage_that_is_not_trained_is_not_tried(digits: Dataset) -> None:

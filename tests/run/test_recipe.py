@@ -3,11 +3,13 @@
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from newfound.core.encoder import Preprocessing
 from newfound.core.errors import CheckpointError, UsageError
 from newfound.core.registry import ENCODERS, method_names, recipe_for
 from newfound.data.dataset import Dataset
@@ -26,6 +28,7 @@ from newfound.run.recipe import (
     split_settings,
     stored_recipe,
 )
+from newfound.run.trained import Trained
 from newfound.run.weights import load_pretrained
 from tests.tiny import CPU, stop_in, tiny_recipe, tiny_run, weights_of
 
@@ -147,6 +150,45 @@ def test_weights_for_another_number_of_classes_are_not_reused(digits: Dataset) -
         stage = build_stage("centres", recipe, split.task, split.look, CPU)
         keys.append(key_of("centres", stage, "", recipe, split, CPU, torch.float32))
     assert keys[0] != keys[1]
+
+
+class Pretrained(SmallEncoder):
+    """A small encoder that comes with weights, as long as they are there."""
+
+    preprocessing = Preprocessing(8, (0.5,) * 3, (0.5,) * 3)
+    revision = "first"
+    level: ClassVar[float | None] = 0.5
+
+    def load_pretrained(self) -> None:
+        if self.level is None:
+            raise UsageError("The weights are not installed.")
+        nn.init.constant_(next(self.parameters()), self.level)
+
+
+def test_a_pretrained_encoder_keeps_its_weights_and_a_finished_run_needs_them_no_more(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENCODERS.items, "pretrained", Pretrained)
+    recipe = tiny_recipe("kmeans", encoder="pretrained", **{"rotnet.epochs": 0, "known.epochs": 0})
+    run = tiny_run(tmp_path / "run", recipe, digits)
+    assert run.discover().encoder_revision == "first"
+    monkeypatch.setattr(Pretrained, "level", None)
+    first = next(Trained.load(run.folder).method.encoder.parameters())
+    assert torch.equal(first, torch.full_like(first, 0.5))
+    with pytest.raises(UsageError, match="not installed"):
+        tiny_run(tmp_path / "other", recipe, digits).check()
+
+
+def test_stages_that_start_from_other_pretrained_weights_are_not_reused(
+    digits: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENCODERS.items, "pretrained", Pretrained)
+    recipe, split, keys = tiny_recipe("iic", encoder="pretrained"), digits.split, set()
+    for level in (0.25, 0.5, 0.25):
+        monkeypatch.setattr(Pretrained, "level", level)
+        stage = build_stage("pretrain", recipe, split.task, split.look, CPU)
+        keys.add(key_of("pretrain", stage, "", recipe, split, CPU, torch.float32))
+    assert len(keys) == 2
 
 
 def test_a_stage_that_another_run_finished_meanwhile_is_that_runs(digits: Dataset, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The verbs that list what there is: benchmarks, encoders, methods."""
+"""The verbs that list benchmarks, encoders and methods."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,21 +24,32 @@ def data() -> None:
 
 
 def encoders() -> None:
-    """List the encoders: their features, parameters and use."""
+    """List the encoders: their features, parameters and use; which are pretrained, and what they need."""
     import torch
 
+    from newfound.core.encoder import Encoder
     from newfound.core.registry import ENCODERS
     from newfound.nn.encoders import build_encoder
 
     table = Table(
-        *("name", Column("features", justify="right"), Column("parameters", justify="right"), "for"),
+        *("name", Column("features", justify="right"), Column("parameters", justify="right"), "pretrained"),
+        *("needs", "licence of the weights", "for"),
         title="newfound discover METHOD encoder=NAME",
     )
     for name in ENCODERS.names():
-        with torch.device("meta"):
-            encoder = build_encoder(name)
-        number = sum(parameter.numel() for parameter in encoder.parameters())
-        table.add_row(name, str(encoder.dim), f"{number / 1e6:.2f} M", ENCODERS.descriptions[name])
+        if name.endswith(":"):  # any model of a library
+            found: Encoder | type[Encoder] = ENCODERS.get(name).func  # type: ignore[attr-defined]
+            features, parameters, pretrained = "", "", "yes"
+        else:
+            with torch.device("meta"):
+                found = encoder = build_encoder(name, pretrained=False)
+            number = sum(parameter.numel() for parameter in encoder.parameters())
+            features, parameters = str(encoder.dim), f"{number / 1e6:.2f} M"
+            pretrained = "yes" if encoder.pretrained else "no"
+        needs = found.missing() or ("installed" if pretrained == "yes" else "")
+        what = ENCODERS.descriptions[name]
+        shown = f"{name}MODEL" if name.endswith(":") else name
+        table.add_row(shown, features, parameters, pretrained, needs, found.licence, what)
     console().print(table)
 
 

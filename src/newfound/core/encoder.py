@@ -1,27 +1,79 @@
-"""The contract of an encoder: a trunk and a last block that a method may copy or train alone."""
+"""The contract of an encoder: images → features. Some also have feature maps; some come pretrained."""
 
-from abc import ABC, abstractmethod
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+Channels = tuple[float, float, float]
+Interpolation = Literal["bilinear", "bicubic"]
 
-class Encoder(nn.Module, ABC):
-    """Images (B, 3, H, W) → features (B, dim)."""
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How images must come in: resized, cropped to their centre, scaled to 0..1 and normalised."""
+
+    size: int
+    """Side of the square that the encoder sees."""
+    mean: Channels
+    std: Channels
+    shorter: int | None = None
+    """What the shorter side is resized to before the crop; None: the image is squeezed into the square."""
+    interpolation: Interpolation = "bicubic"
+
+
+class Encoder(nn.Module):
+    """Images (B, 3, H, W) → features (B, dim).
+
+    Define `forward`, or `trunk` and `last_block`: then the encoder has maps, which some methods need, and its
+    features are their means.
+    """
 
     cache_version: ClassVar[int] = 1
     """Increase it when the same training gives other weights: caches of other versions are ignored."""
     dim: int
+    preprocessing: Preprocessing | None = None
+    """Of a pretrained encoder; None for one that is trained from scratch and takes the images as they are."""
+    revision: str = ""
+    """Which version of the pretrained weights."""
+    licence: str = ""
+    """Of the pretrained weights."""
 
-    @abstractmethod
-    def trunk(self, images: Tensor) -> Tensor:
-        """Everything before the last block: (B, 3, H, W) → (B, d, h, w)."""
+    @staticmethod
+    def of(module: nn.Module, dim: int, preprocessing: Preprocessing | None = None) -> "Encoder":
+        """Any module (B, 3, H, W) → (B, dim); one that is pretrained says how its images must come in."""
+        return _Wrapped(module, dim, preprocessing)
 
     @property
-    @abstractmethod
+    def pretrained(self) -> bool:
+        return self.preprocessing is not None
+
+    @property
+    def has_maps(self) -> bool:
+        return type(self).trunk is not Encoder.trunk
+
+    @classmethod
+    def missing(cls) -> str:
+        """The command that installs what it needs; empty if that is there."""
+        return ""
+
+    @classmethod
+    def preprocessing_for(cls, model: str) -> Preprocessing | None:
+        """How images must come in, without building it; `model` is what follows a prefix such as `hf:`."""
+        return cls.preprocessing
+
+    def load_pretrained(self) -> None:
+        """Load the weights that it comes with. A network whose weights are in a checkpoint needs none."""
+
+    def trunk(self, images: Tensor) -> Tensor:
+        """Everything before the last block: (B, 3, H, W) → (B, d, h, w)."""
+        raise NotImplementedError(f"{type(self).__name__} has no feature maps")
+
+    @property
     def last_block(self) -> nn.Module:
         """(B, d, h, w) → (B, dim, h', w')."""
+        raise NotImplementedError(f"{type(self).__name__} has no feature maps")
 
     def freeze_trunk(self) -> None:
         """Train the last block only; BatchNorm statistics of the trunk are still updated."""
@@ -35,6 +87,19 @@ class Encoder(nn.Module, ABC):
         return pooled(maps)
 
 
+class _Wrapped(Encoder):
+    def __init__(self, module: nn.Module, dim: int, preprocessing: Preprocessing | None) -> None:
+        super().__init__()
+        self.module, self.dim, self.preprocessing = module, dim, preprocessing
+
+    def forward(self, images: Tensor) -> Tensor:
+        return at_least_float32(self.module(images))
+
+
 def pooled(maps: Tensor) -> Tensor:
     """(B, D, h, w) → means (B, D), at least float32: methods rank features, and bf16 would create ties."""
     return maps.mean(dim=(2, 3), dtype=torch.promote_types(maps.dtype, torch.float32))
+
+
+def at_least_float32(features: Tensor) -> Tensor:
+    return features.to(torch.promote_types(features.dtype, torch.float32))

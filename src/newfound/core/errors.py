@@ -6,12 +6,12 @@ from enum import Enum
 
 
 class Hint(Enum):
-    """What may help. The value is the wording for Python callers; the command line has its own."""
+    """A suggested fix. The value is the wording for Python callers; the command line has its own."""
 
     RESUME = "Pass resume=True to continue it."
     NEW_FOLDER = "Choose another folder."
     RESUME_OR_NEW_FOLDER = "Pass resume=True to continue it, or choose another folder."
-    RETRY = "Repeat the call with resume=True once that is fixed."
+    RETRY = "Repeat the call once that is fixed, with resume=True where it has that argument."
     NUM_NOVEL = "Pass num_novel if you know the number."
     DATA_DIR = "Pass the folder of the official files as data_dir."
     SOURCE = "Pass a benchmark, or labelled and unlabelled images."

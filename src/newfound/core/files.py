@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from newfound.core.errors import Hint, NewfoundError, RunError, UsageError, reason_of
+from newfound.core.errors import Hint, RunError, UsageError, reason_of
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -20,8 +20,6 @@ def writing(path: Path) -> Iterator[None]:
     """Turn an error of the file system into one line."""
     try:
         yield
-    except NewfoundError:
-        raise
     except OSError as error:
         raise RunError(
             f"Cannot write {path}: {reason_of(error)}. Existing files are unharmed.", Hint.RETRY
@@ -29,7 +27,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: Path) -> None:
-    """Say now, and not after hours of work, that `path` cannot be written; nothing is created."""
+    """Fail early if `path` cannot be written; nothing is created."""
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         reason = "Permission denied" if folder.is_dir() else f"{folder} is a file"
@@ -58,7 +56,7 @@ def atomic(path: Path) -> Iterator[Path]:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
-            with temporary.open("rb") as file:
+            with temporary.open("r+b") as file:  # Windows flushes only what may be written
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         finally:

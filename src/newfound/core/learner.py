@@ -43,6 +43,8 @@ class Learner(nn.Module, ABC):
     uses: ClassVar[Uses] = "both"
     fewest: ClassVar[int] = 1
     """Minimum number of images of each kind in a batch."""
+    needs_maps: ClassVar[bool] = False
+    """Whether it uses the encoder's trunk and last block, which not every encoder has."""
     encodes_crop_by_crop = False
 
     def __init__(self, encoder: Encoder, task: Task, config: Any) -> None:

@@ -79,7 +79,7 @@ class Registry(Generic[T]):
 
 def _definition(item: Any) -> str:
     """Where the class or function of an item is: a method's, that of a partial call, or an object's type."""
-    item = item.method if isinstance(item, Entry) else getattr(item, "func", item)
+    item = item.method if isinstance(item, Entry) else getattr(item, "func", getattr(item, "write", item))
     defined = item if hasattr(item, "__qualname__") else type(item)
     return f"{defined.__module__}.{defined.__qualname__}"
 
@@ -165,7 +165,7 @@ def _families(benchmark: str) -> Iterator[str]:
 
 METHODS: Registry[Entry] = Registry("method", "methods", "methods", Hint.METHODS)
 STAGES: "Registry[type[Learner]]" = Registry("stage", "stages", "stages")
-ENCODERS: "Registry[Callable[[], Encoder]]" = Registry("encoder", "encoders", "nn.encoders", Hint.ENCODERS)
+ENCODERS: "Registry[Callable[..., Encoder]]" = Registry("encoder", "encoders", "nn.encoders", Hint.ENCODERS)
 DATASETS: Registry[Any] = Registry("data set", "datasets", "data.benchmarks", Hint.BENCHMARKS)
 EXPORTERS: Registry[Any] = Registry("format", "exporters", "review.export", Hint.FORMAT)
 register_stage, register_dataset, register_exporter = STAGES.register, DATASETS.register, EXPORTERS.register

@@ -30,6 +30,14 @@ def _absolute(path: str) -> str:
     return str(Path(path).absolute()) if path else ""
 
 
+def _absolute_model(name: str) -> str:
+    """The same for a model in a folder, such as hf:./folder."""
+    scheme, colon, model = name.partition(":")
+    return (
+        f"{scheme}:{_absolute(str(Path(model).expanduser()))}" if model[:1] in (".", "~") and colon else name
+    )
+
+
 def _ascending(text: str) -> str:
     """Increasing numbers between 0 and 1, such as 0.5,0.75, or an empty string."""
     try:
@@ -43,6 +51,7 @@ def _ascending(text: str) -> str:
 
 Shares = Annotated[str, AfterValidator(_ascending)]
 File = Annotated[str, AfterValidator(_absolute)]
+EncoderName = Annotated[str, AfterValidator(_absolute_model)]
 Overrides = Mapping[str, Any]
 C = TypeVar("C")
 
@@ -105,7 +114,10 @@ class RunConfig:
     track: Literal["published", "matched"] = setting(
         "published", "published: trained as in its paper; matched: all methods trained alike"
     )
-    encoder: str = setting("auto", "network; auto: chosen by the size of the images")
+    encoder: EncoderName = setting(
+        "auto",
+        "network: one that `newfound encoders` lists, or hf:MODEL; auto: chosen by the size of the images",
+    )
     device: str = setting("auto", "cpu, cuda or cuda:N; auto: a GPU if there is one")
     precision: Literal["auto", "float32", "bf16", "fp16"] = setting(
         "auto", "auto: bf16 or fp16 on a GPU, float32 elsewhere"

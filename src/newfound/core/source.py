@@ -24,7 +24,7 @@ class Source(BaseModel, extra="forbid", frozen=True):
     estimated: str | None = None
     """The algorithm that `num_novel` comes from, where it was estimated."""
     held_out: int | None = None
-    """How many known classes play the novel ones; the true novel images are dropped."""
+    """How many known classes are treated as novel; the images of the true novel ones are dropped."""
 
     @field_validator("labelled", "unlabelled")
     @classmethod

@@ -65,6 +65,7 @@ DECAY = 0.99
 class DualRank(Method):
     """RS on features and on parts, in two branches with mutual distillation."""
 
+    needs_maps = True
     views = Views(large=2)
     schedules = RS_SCHEDULES
 

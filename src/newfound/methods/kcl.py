@@ -68,6 +68,7 @@ _OURS: dict[str, Overrides] = {
 class PairClustering(Method):
     """A clustering head g trained on the pairs that the similarity network predicts."""
 
+    needs_maps = True
     uses: ClassVar[Uses] = "unlabelled"
     fewest = 2
     views = Views(large=1)

@@ -26,7 +26,7 @@ def digest_of(weights: Mapping[str, Tensor]) -> str:
     """A digest of given weights; empty for none."""
     digest = blake2b(digest_size=8)
     for key in sorted(weights):
-        digest.update(key.encode() + weights[key].contiguous().numpy().tobytes())
+        digest.update(key.encode() + weights[key].contiguous().cpu().numpy().tobytes())
     return digest.hexdigest() if weights else ""
 
 
@@ -39,7 +39,10 @@ def key_of(
     device: torch.device,
     precision: torch.dtype,
 ) -> str:
-    """Everything that decides the weights of a stage which follows the one with key `before`, as one name."""
+    """Everything that decides the weights of a stage which follows the one with key `before`, as one name.
+
+    `learner` is as it was built: an encoder that comes pretrained has those weights.
+    """
     train, look = recipe.train[stage], split.look
     what = {
         "before": before,
@@ -55,6 +58,8 @@ def key_of(
         "device": device.type,
         "precision": str(precision),
     }
+    if learner.encoder.pretrained:
+        what["encoder"] = digest_of(learner.encoder.state_dict())
     return f"{stage}-{blake2b(json.dumps(what).encode(), digest_size=8).hexdigest()}"
 
 

@@ -1,4 +1,4 @@
-"""What a trained run leaves behind: predictions, assignments and results."""
+"""Write the predictions, assignments and results of a trained run."""
 
 from collections.abc import Sequence
 
@@ -64,6 +64,7 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         timing=account.timing,
         reused=account.reused,
         peak_memory_gib=max(account.peak_memory_gib, round(peak_memory(training.device), 3)),
+        encoder_revision=method.encoder.revision or None,
         best_head=head,
         curves=curves(training.lines),
         classes=Classes(known=list(known), novel=list(novel)),

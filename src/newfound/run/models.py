@@ -32,10 +32,17 @@ class Request(Versioned):
     """The command that started the run, if it was one."""
 
     def differences(self, other: "Request") -> list[str]:
-        """The names of the settings and data options that differ."""
+        """The names of the settings and data options that differ.
+
+        Where a benchmark's files lie does not matter. A run that has only pretrained on own images may have
+        no number of novel classes yet.
+        """
         mine, theirs = (
-            {"method": each.method} | each.settings | each.source.model_dump() for each in (self, other)
+            {"method": each.method} | each.settings | each.source.model_dump(exclude={"data_dir"})
+            for each in (self, other)
         )
+        if self.source.num_novel is None and not self.source.benchmark:
+            theirs |= {"num_novel": None, "estimated": None}
         return sorted(key for key in mine | theirs if mine.get(key) != theirs.get(key))
 
 
@@ -110,7 +117,7 @@ class EstimatedNumber(Record):
 
 
 class Provenance(Record):
-    """What one must know to judge or repeat a number."""
+    """Where a number comes from."""
 
     commit: str
     versions: dict[str, str]
@@ -137,6 +144,8 @@ class Results(Versioned):
     timing: dict[str, Timing]
     reused: dict[str, Reused] = Field(default_factory=dict)
     peak_memory_gib: float | None = None
+    encoder_revision: str | None = None
+    """Which pretrained weights the encoder started from; None for an encoder without any."""
     best_head: int = 0
     curves: dict[str, list[CurvePoint]] = Field(default_factory=dict)
     classes: Classes | None = None

@@ -1,10 +1,11 @@
-"""Recipes put to work: learners built from settings, their loaders, and the settings of a stored run."""
+"""Build learners and loaders from a recipe, and restore the recipe of a stored run."""
 
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from newfound.core.errors import UsageError
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Batch, Losses, Outputs, Task
 from newfound.core.registry import method_entry, recipe_for, stage_class
@@ -24,12 +25,23 @@ NETWORK_STAGES = ("rotnet", "pretrain", "known")
 """Pretraining stages that train a classifier of the known classes and need no number of novel ones."""
 
 
-def build_stage(stage: str, recipe: Recipe, task: Task, look: Look, device: torch.device) -> Learner:
-    """The learner of a stage, initialised from the run's seed alone."""
+def build_stage(
+    stage: str, recipe: Recipe, task: Task, look: Look, device: torch.device, pretrained: bool = True
+) -> Learner:
+    """The learner of a stage, initialised from the run's seed and the pretrained weights of its encoder.
+
+    `pretrained` is False where the weights of a run follow, so that those need not be there.
+    """
     torch.manual_seed(derive(recipe.run.seed, stage, "initialise"))
     kind = method_entry(recipe.method).method if stage == "discover" else stage_class(stage)
     config = recipe.config if stage == "discover" else kind.Config()
-    learner, train = kind(build_encoder(encoder_name(recipe, look)), task, config), recipe.train[stage]
+    name, train = encoder_name(recipe, look), recipe.train[stage]
+    encoder = build_encoder(name, pretrained)
+    if not encoder.has_maps and (kind.needs_maps or train.trains == "last-block"):
+        prefix = "" if stage == "discover" else f"{stage}."
+        what = recipe.method if kind.needs_maps else f"{prefix}trains=last-block"
+        raise UsageError(f"{what} needs feature maps, which the encoder {name} does not have.")
+    learner = kind(encoder, task, config)
     if train.trains == "last-block":
         learner.encoder.freeze_trunk()
     learner.encodes_crop_by_crop = train.norm_over == "crop"
@@ -40,9 +52,11 @@ def build_stage(stage: str, recipe: Recipe, task: Task, look: Look, device: torc
     return learner.to(device)
 
 
-def build_method(recipe: Recipe, task: Task, look: Look, device: torch.device) -> Method:
+def build_method(
+    recipe: Recipe, task: Task, look: Look, device: torch.device, pretrained: bool = True
+) -> Method:
     """The learner of the last stage."""
-    method = build_stage("discover", recipe, task, look, device)
+    method = build_stage("discover", recipe, task, look, device, pretrained)
     assert isinstance(method, Method)
     return method
 

@@ -66,6 +66,7 @@ class SimilarityNetwork(nn.Module):
 class Similarity(Learner):
     """The frozen classifier of the known classes and the network that compares pairs."""
 
+    needs_maps = True
     uses: ClassVar[Uses] = "labelled"
     fewest = 2
     views = Views(large=1)

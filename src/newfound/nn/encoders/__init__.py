@@ -1,20 +1,33 @@
 """Encoders by name, one file per family. Importing the package registers them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from newfound.core.encoder import Encoder
+from newfound.core.encoder import Encoder, Preprocessing
 from newfound.core.registry import ENCODERS
-from newfound.nn.encoders import resnet, small  # noqa: F401 (registers the encoders)
+from newfound.nn.encoders import huggingface, lite0, resnet, small  # noqa: F401 (registers the encoders)
 
-__all__ = ["ENCODERS", "build_encoder", "encoder_for", "encoders_with"]
+__all__ = ["ENCODERS", "build_encoder", "encoder_for", "encoders_with", "preprocessing_of"]
 
 
-def build_encoder(name: str) -> Encoder:
-    """The encoder called `name`, freshly initialised."""
-    return ENCODERS.get(name)()
+def build_encoder(name: str, pretrained: bool = True) -> Encoder:
+    """The encoder called `name`, with the weights it comes with, if any, or freshly initialised."""
+    encoder = _builder(name)()
+    if pretrained:
+        encoder.load_pretrained()
+    return encoder
+
+
+def preprocessing_of(name: str) -> Preprocessing | None:
+    """How the images of an encoder must come in; None if it takes them as they are."""
+    build = _builder(name)
+    defined = getattr(build, "func", build)
+    if isinstance(defined, type) and issubclass(defined, Encoder):
+        return defined.preprocessing_for(name.partition(":")[2])
+    return build_encoder(name, pretrained=False).preprocessing  # a function, which tells only when called
 
 
 def encoder_for(kind: str, size: int) -> str:
@@ -27,6 +40,14 @@ def encoder_for(kind: str, size: int) -> str:
 def encoders_with(weights: Mapping[str, Tensor]) -> list[str]:
     """The names of the encoders with exactly these weights."""
     shapes = {key: value.shape for key, value in weights.items()}
+    names = [name for name in ENCODERS.names() if not name.endswith(":")]
     with torch.device("meta"):
-        own = {name: build_encoder(name).state_dict() for name in ENCODERS.names()}
+        own = {name: build_encoder(name, pretrained=False).state_dict() for name in names}
     return [name for name, state in own.items() if {key: v.shape for key, v in state.items()} == shapes]
+
+
+def _builder(name: str) -> Callable[[], Encoder]:
+    """What was registered as `name`, or as `hf:` for `hf:MODEL`."""
+    scheme, colon, model = name.partition(":")
+    build = ENCODERS.get(scheme + colon)
+    return partial(build, model) if colon else build

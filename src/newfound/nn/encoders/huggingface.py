@@ -1,0 +1,254 @@
+"""Models of Hugging Face transformers and of timm, from a folder or the local cache, never the network."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from hashlib import blake2b
+from importlib.util import find_spec
+from inspect import signature, unwrap
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from newfound.core.encoder import Channels, Encoder, Interpolation, Preprocessing, at_least_float32
+from newfound.core.errors import CheckpointError, NewfoundError, UsageError, reason_of, shortened
+from newfound.core.registry import register_encoder
+
+IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Mean and standard deviation of models that do not say theirs."""
+BICUBIC = 3
+"""Pillow's number."""
+INSTALL = "pip install 'newfound[hf]'"
+log = logging.getLogger(__name__)
+
+
+@register_encoder("hf:", "any vision model of Hugging Face transformers in the local cache, or hf:./folder")
+class HuggingFace(Encoder):
+    """A vision model or tower: its class token, what its pooling returns, or the mean of its tokens."""
+
+    licence = "the model's"
+
+    def __init__(self, model: str) -> None:
+        super().__init__()
+        self.name = f"hf:{model}"
+        if self.missing():
+            raise UsageError(f"The encoder {self.name} needs transformers: {INSTALL}.")
+        from transformers import AutoConfig, AutoModel
+
+        self.folder = _snapshot(model)
+        self.preprocessing, self.revision = _preprocessing(self.folder), _revision(self.folder)
+        with self._reading():
+            config = AutoConfig.from_pretrained(self.folder, local_files_only=True, trust_remote_code=False)
+            config = getattr(config, "vision_config", config)  # without the text tower
+            if hasattr(config, "mask_ratio"):
+                config.mask_ratio = 0.0  # masked autoencoders hide patches even in evaluation
+            self._set_model(AutoModel.from_config(config, trust_remote_code=False))
+            with torch.no_grad():
+                side = self.preprocessing.size
+                self.dim = self.eval()(torch.zeros(1, 3, side, side)).shape[1]
+        self.train()
+
+    @classmethod
+    def missing(cls) -> str:
+        return "" if find_spec("transformers") else INSTALL
+
+    @classmethod
+    def preprocessing_for(cls, model: str) -> Preprocessing:
+        return _preprocessing(_snapshot(model))
+
+    def load_pretrained(self) -> None:
+        with self._reading():
+            model, found = type(self.model).from_pretrained(
+                self.folder,
+                config=self.model.config,
+                local_files_only=True,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
+        self._set_model(model)
+        missing = sorted({*found["missing_keys"]} & {*self.model.state_dict()})
+        if missing:
+            raise CheckpointError(f"The weights of {self.name} are incomplete: {shortened(missing)}.")
+
+    def _set_model(self, model: Any) -> None:
+        if model.main_input_name != "pixel_values":
+            raise UsageError(f"{self.name} is not a vision model.")
+        tower = model.config.model_type.endswith("_vision_model")
+        self.has_token = not tower and any(key.endswith("cls_token") for key, _ in model.named_parameters())
+        if self.has_token and getattr(model, "pooler", None):
+            model.pooler = None  # which many checkpoints lack, since the class token itself is the feature
+        self.model = model.float().train(self.training)
+        self.resizes = "interpolate_pos_encoding" in signature(unwrap(type(model).forward)).parameters
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """One clear error, and neither progress bars nor reports about the text tower."""
+        from transformers.utils import logging as reports
+
+        level, bars = reports.get_verbosity(), reports.is_progress_bar_enabled()
+        reports.set_verbosity_error()
+        reports.disable_progress_bar()
+        try:
+            yield
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            if isinstance(error, NewfoundError):
+                raise
+            raise UsageError(
+                f"Cannot load {self.name}, as safetensors and without code of its own: {reason_of(error)}"
+            ) from error
+        finally:
+            reports.set_verbosity(level)
+            if bars:
+                reports.enable_progress_bar()
+
+    def forward(self, images: Tensor) -> Tensor:
+        other = self.resizes and images.shape[-1] != getattr(self.model.config, "image_size", None)
+        out = self.model(pixel_values=images, **({"interpolate_pos_encoding": True} if other else {}))
+        if self.has_token:
+            features = out.last_hidden_state[:, 0]
+        elif getattr(out, "pooler_output", None) is not None:
+            features = out.pooler_output.flatten(1)
+        else:
+            features = out.last_hidden_state.mean(dim=(2, 3) if out.last_hidden_state.ndim == 4 else 1)
+        return at_least_float32(features)
+
+
+@register_encoder("timm:", "any model of timm whose weights are in that cache")
+class Timm(Encoder):
+    """A model of timm without its classifier; its weights come from the cache of Hugging Face."""
+
+    licence = "the model's"
+
+    def __init__(self, model: str) -> None:
+        super().__init__()
+        try:
+            self.name, self.model = model, _timm(model).create_model(model, num_classes=0)
+        except RuntimeError as error:
+            raise UsageError(f"Cannot build timm:{model}: {reason_of(error)}.") from None
+        self.dim = int(self.model.num_features)
+        self.preprocessing = self.preprocessing_for(model)
+
+    @classmethod
+    def missing(cls) -> str:
+        return "" if find_spec("timm") else "pip install timm torchvision"
+
+    @classmethod
+    def preprocessing_for(cls, model: str) -> Preprocessing:
+        found = _timm(model).get_pretrained_cfg(model)
+        size, pct = found.input_size[-1], found.crop_pct or 0.875
+        kind: Interpolation = "bicubic" if found.interpolation == "bicubic" else "bilinear"
+        shorter = None if found.crop_mode == "squash" else int(size / pct)
+        return Preprocessing(size, tuple(found.mean), tuple(found.std), shorter, kind)
+
+    def load_pretrained(self) -> None:
+        hub = self.model.pretrained_cfg.get("hf_hub_id") or f"timm/{self.name}"
+        folder = _snapshot(hub)
+        path = folder / "model.safetensors"
+        if not path.is_file():
+            raise UsageError(f"There is no model.safetensors in {folder}.")
+        self.model = _timm(self.name).create_model(
+            self.name,
+            num_classes=0,
+            pretrained=True,
+            pretrained_cfg_overlay={"file": str(path), "custom_load": False},
+        )
+        self.revision = _revision(folder)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return at_least_float32(self.model(images))
+
+
+def _timm(model: str) -> Any:
+    try:
+        import timm
+    except (ImportError, RuntimeError) as error:  # torchvision for another torch raises a RuntimeError
+        raise UsageError(
+            f"The encoder timm:{model} needs timm, which cannot be imported: {reason_of(error)}."
+        ) from None
+    return timm
+
+
+def _snapshot(model: str) -> Path:
+    """The folder that has a model: the one named, or the newest in the local cache of Hugging Face."""
+    path = Path(model).expanduser()
+    if path.is_absolute() or model.startswith("."):
+        if not (path / "config.json").is_file():
+            raise UsageError(f"There is no config.json in {path}.")
+        return path
+    found = None
+    if find_spec("huggingface_hub"):
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+
+        try:
+            found = try_to_load_from_cache(model, "config.json")
+        except HFValidationError:
+            raise UsageError(f"{model!r} is not the name of a model on Hugging Face.") from None
+    if not isinstance(found, str):
+        raise UsageError(
+            f"The model {model} is not in the local cache of Hugging Face. To fetch it: hf download {model}"
+        )
+    return Path(found).parent
+
+
+def _revision(folder: Path) -> str:
+    """The commit of a snapshot in the cache; of any other folder, a digest of its weights."""
+    if folder.parent.name == "snapshots":
+        return folder.name
+    digest = blake2b(digest_size=8)
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            while part := file.read(2**20):
+                digest.update(part)
+    return digest.hexdigest()
+
+
+def _preprocessing(folder: Path) -> Preprocessing:
+    """What preprocessor_config.json says; without it, the size of config.json and ImageNet's colours."""
+    found = _read(folder / "preprocessor_config.json") or _read(folder / "processor_config.json")
+    found = found.get("image_processor", found)
+    config = _read(folder / "config.json")
+    config = config.get("vision_config", config)
+    size, crop = found.get("size") or config.get("image_size") or 224, found.get("crop_size")
+    crops = bool(found.get("do_center_crop") or found.get("crop_pct"))
+    if not found:
+        _warn(folder)
+        crops = True
+    side, square = _side(size), isinstance(size, dict) and "height" in size
+    if crops and crop:
+        shorter, side = (None if square and _side(crop) == side else side), _side(crop)
+    elif pct := found.get("crop_pct"):
+        shorter = None if side >= 384 else int(side / pct)  # as ConvNeXt: large images are not cropped
+    else:
+        shorter = side if crops or (isinstance(size, dict) and not square) else None
+    mean, std = (
+        (found.get("image_mean") or IMAGENET[0], found.get("image_std") or IMAGENET[1])
+        if found.get("do_normalize", True)
+        else ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    )
+    kind: Interpolation = "bicubic" if found.get("resample", BICUBIC) == BICUBIC else "bilinear"
+    return Preprocessing(side, tuple(mean), tuple(std), shorter, kind)
+
+
+@cache
+def _warn(folder: Path) -> None:
+    """Once, however often a run builds the encoder."""
+    log.warning("%s has no preprocessor_config.json; using the mean and std of ImageNet", folder)
+
+
+def _side(size: Any) -> int:
+    if isinstance(size, dict):
+        size = size.get("shortest_edge") or size["height"]
+    return int(size[0] if isinstance(size, list) else size)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes()) if path.is_file() else {}
+    except ValueError as error:
+        raise UsageError(f"Cannot read {path}: {reason_of(error)}.") from None
+    return content if isinstance(content, dict) else {}
