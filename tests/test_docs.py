@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import typer
 from PIL import Image
 
@@ -15,7 +16,8 @@ import newfound
 from newfound.cli.app import MODULES, command
 from newfound.cli.classes import ACTIONS
 from newfound.cli.options import method_and_settings
-from newfound.core.registry import METHODS, method_entry, recipe_for
+from newfound.core.registry import ENCODERS, METHODS, method_entry, recipe_for
+from newfound.nn.encoders import build_encoder
 from newfound.run.folder import Folder
 from newfound.run.recipe import split_settings
 from tests.tiny import NARROW, STAGE, TINY
@@ -142,6 +144,13 @@ def test_the_python_of_the_readme_runs(names: dict[str, Any]) -> None:
     assert {"report.html", "results.json"} <= {path.name for path in Path("runs/arrays").iterdir()}
     assert "zebra" in newfound.Review.open("runs/arrays").names.values()
     assert Path("classes.csv").read_text().count("\n") == 31
+
+
+def test_the_python_for_encoders_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ENCODERS, "items", dict(ENCODERS.items))
+    (block,) = python("encoders.md")
+    exec(block, {})
+    assert build_encoder("tiny")(torch.rand(2, 3, 32, 32)).shape == (2, 16)
 
 
 @pytest.mark.slow

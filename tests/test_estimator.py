@@ -146,7 +146,7 @@ def test_the_number_is_estimated_where_it_is_auto(
     found = NovelClassDiscovery(out=tmp_path / "run", settings=settings, verbose=True).fit(*images[:2])
     told = capsys.readouterr().out
     assert "trial 1/" in told
-    assert f"looking for {len(found.classes_) - 2} novel classes" in told
+    assert f"number of novel classes: {len(found.classes_) - 2}" in told
     assert found.results_.estimate is not None
     assert found.results_.estimate.algorithm == "gcd"
     record = json.loads((tmp_path / "run" / "estimate" / "estimate.json").read_text())

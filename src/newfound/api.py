@@ -56,7 +56,7 @@ def discovered(run: Run) -> Results:
     results = run.discover()
     if run.data.source is None or not run.data.source.has_truth:
         images = run.data.split.unlabelled
-        write_page(Review.open(run.folder.path), trained.Pictures.of(images))
+        write_page(Review.open(run.folder.path), trained.Pictures(images))
         log.info("open %s to see the classes", run.folder.report)
     log.info("images in each novel class: %s", ", ".join(map(str, results.cluster_sizes)))
     for warning in results.warnings:
@@ -69,16 +69,15 @@ def estimate_num_novel(
     out: str | Path,
     *,
     method: str = DEFAULT_METHOD,
-    resume: bool = False,
     verbose: bool = True,
     **settings: Any,
 ) -> Estimate:
     """Estimate the number of novel classes: `num_novel`, the range `low` to `high`, and the `curve`.
 
-    A later `discover` in the same folder uses it. Settings are those of the method, whose pretraining the
-    features come from, and of the estimate: `**{"estimate.max_novel": 30}`.
+    It resumes by itself, and a later `discover` in the same folder uses it. Settings are those of the
+    method, whose pretraining the features come from, and of the estimate: `**{"estimate.max_novel": 30}`.
     """
-    run = _run(method, data, out, resume, settings)
+    run = _run(method, data, out, False, settings)
     with shown(verbose):
         tell_about(data)
         found = run.estimate()

@@ -16,17 +16,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from newfound.api import discovered, shown
-from newfound.core.errors import DataError, UsageError
+from newfound.core.errors import DataError, Hint, UsageError
 from newfound.core.files import as_path, atomic_folder
 from newfound.core.registry import recipe_for
-from newfound.data.arrays import (
-    Arrays,
-    Labels,
-    array_images,
-    checked_classes,
-    dark_warnings,
-    from_arrays,
-)
+from newfound.data import arrays
+from newfound.data.arrays import Arrays, Labels
 from newfound.data.images import ImageSet
 from newfound.metrics.protocols import task_agnostic
 from newfound.run.assignments import Assignments
@@ -71,16 +65,18 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         """Images (n, H, W) or (n, H, W, C), or a list of them, and labels (n,), -1 where there is none."""
         seed = int(self.random_state) if isinstance(self.random_state, Integral) else self.random_state
         search, settings = split_settings({"seed": seed, **(self.settings or {})})
-        data = from_arrays(X, y, None if self.num_novel == "auto" else self.num_novel)
+        data = arrays.from_arrays(X, y, None if self.num_novel == "auto" else self.num_novel)
         recipe = recipe_for(self.method, "own", settings)
         out = Path(mkdtemp(), "run") if self.out is None else as_path(self.out, "out")
         if self.out is None:
             weakref.finalize(self, shutil.rmtree, out.parent, ignore_errors=True)
         folder = Folder(out.absolute())
+        if folder.config.exists():
+            raise UsageError(f"{folder.path} already holds a run.", Hint.NEW_FOLDER)
         with shown(self.verbose):
             results = discovered(Run(folder, data, recipe, search=search, watch=LogProgress()))
         self._open(folder, results)
-        self.labels_ = checked_classes(y, len(X))
+        self.labels_ = arrays.checked_classes(y, len(X))
         novel = results.classes.novel if results.classes else []
         found = Assignments.read(folder.assignments, novel).clusters
         self.labels_[self.labels_ == UNLABELLED] = self.classes_[self._trained.method.task.num_known + found]
@@ -110,7 +106,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         Classes of y that were not labelled in `fit` are the novel ones.
         """
         check_is_fitted(self)
-        classes = checked_classes(y, len(X))
+        classes = arrays.checked_classes(y, len(X))
         if classes.min() == UNLABELLED:
             raise DataError("A score needs the class of every image, got -1 for some.")
         task = self._trained.method.task
@@ -154,7 +150,7 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
 
     def _images(self, X: Arrays) -> ImageSet:
         side = self._trained.state.look.stored
-        images = array_images(X, (side, side))
-        for warning in dark_warnings(images):
+        images = arrays.array_images(X, (side, side))
+        for warning in arrays.dark_warnings(images):
             log.warning(warning)
         return images

@@ -145,3 +145,31 @@ def test_discovery_without_a_number_estimates_it_first(digits: Dataset, tmp_path
     again = asking(tmp_path / "run", unknown)
     again.resume = True
     assert again.discover().cluster_sizes == results.cluster_sizes
+
+
+def test_a_run_on_arrays_resumes_with_its_estimate(digits: Dataset, tmp_path: Path) -> None:
+    """The fingerprint of the images does not depend on the number."""
+    unknown = replace(digits, truth=None, source=None, split=replace(digits.split, num_novel=None))
+    results = asking(tmp_path / "run", unknown).discover()
+    again = asking(tmp_path / "run", unknown)
+    again.resume = True
+    assert again.discover().cluster_sizes == results.cluster_sizes
+
+
+def test_a_run_that_has_only_pretrained_goes_on_with_a_number(digits: Dataset, tmp_path: Path) -> None:
+    unknown = replace(digits, truth=None, source=None, split=replace(digits.split, num_novel=None))
+    run = asking(tmp_path / "run", unknown)
+    run.pretrain("pretrain")
+    assert run.folder.read_estimate() is None
+    known = tiny_run(tmp_path / "run", run.recipe, unknown.with_num_novel(3), resume=True)
+    assert len(known.discover().cluster_sizes) == 3
+    assert known.folder.request().source.num_novel == 3
+
+
+def test_a_known_number_is_not_replaced_by_an_estimate(digits: Dataset, tmp_path: Path) -> None:
+    tiny_run(tmp_path / "run", tiny_recipe("kmeans"), digits).discover()
+    unknown = replace(digits, split=replace(digits.split, num_novel=None))
+    with pytest.raises(UsageError, match="known number"):
+        tiny_run(tmp_path / "run", tiny_recipe("kmeans"), unknown, resume=True).discover()
+    with pytest.raises(UsageError, match="settings of the estimate"):
+        asking(tmp_path / "other", digits).discover()

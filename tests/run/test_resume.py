@@ -169,7 +169,7 @@ def test_results_say_what_trained_each_part(
         stop_in("discover", tiny_run(tmp_path / "run", recipe, digits, resume=True))
     here = {"commit": commit(), "hardware": hardware(CPU), "precision": "float32", "mode": "eager"}
     monkeypatch.setattr("newfound.run.training.commit", lambda: "later")
-    monkeypatch.setattr("newfound.run.training.resolve_mode", lambda *_, steps: "compiled")
+    monkeypatch.setattr("newfound.engine.device.resolve_mode", lambda *_, steps: "compiled")
     results = tiny_run(tmp_path / "run", recipe, digits, resume=True).discover()
     assert results.sessions == [
         Session(stage="pretrain", epoch=0, **here),
@@ -187,7 +187,7 @@ def test_compilation_is_decided_by_what_is_left_to_train(
         asked.append(steps)
         return "eager"
 
-    monkeypatch.setattr("newfound.run.training.resolve_mode", resolved)
+    monkeypatch.setattr("newfound.engine.device.resolve_mode", resolved)
     recipe = tiny_recipe("iic", epochs=3)
     stop_in("discover", tiny_run(tmp_path / "run", recipe, digits))
     tiny_run(tmp_path / "run", recipe, digits, resume=True).discover()

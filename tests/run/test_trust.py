@@ -21,5 +21,8 @@ def test_hidden_classes_are_found_and_remembered(digits: Dataset, tmp_path: Path
     assert find_hidden(run.folder) == trust
     with pytest.raises(UsageError, match="hides 2 classes, not 3"):
         find_hidden(run.folder, 3)
+    three = tiny_run(tmp_path / "three", tiny_recipe("kmeans"), digits)
+    three.discover()
+    assert find_hidden(three.folder, 3).hidden == find_hidden(three.folder).hidden == ["2", "3", "4"]
     with pytest.raises(UsageError, match="itself a trial"):
         find_hidden(run.folder.inner("trust"))

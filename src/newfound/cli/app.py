@@ -100,7 +100,7 @@ for panel, verbs in VERBS.items():
 
 
 def run(arguments: list[str]) -> int | None:
-    """Run a command; whatever a user can fix becomes one line on stderr and an exit code."""
+    """Run a command; report errors that a user can fix as one line on stderr and an exit code."""
     verb = arguments[0]
     # The base of typer's usage errors, which some versions take from click and others ship themselves.
     bad_call = cast("type[typer.BadParameter]", typer.BadParameter.__base__)

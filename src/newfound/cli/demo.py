@@ -108,7 +108,7 @@ def _discovery_seconds(results: Results) -> float | None:
 
 
 def pixel_kmeans(data: Dataset, seed: int, restarts: int = 20) -> Results:
-    """k-means on raw pixels by the task-aware protocol: what the images give away before any learning."""
+    """k-means on raw pixels by the task-aware protocol: a baseline without learning."""
     truth, task = data.truth, data.split.task
     assert truth is not None
     start = time.perf_counter()

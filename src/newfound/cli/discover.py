@@ -66,19 +66,19 @@ def discover(
     if pretrained is not None:
         overrides["pretrained"] = str(pretrained)
     with _opened(source, method, overrides, out, resume, stop_after, auto=num_novel == opt.AUTO) as run:
-        if run.data.num_novel is None:
-            show_estimate(run.estimate(), run.folder)
         if until is not None:
             if until not in run.recipe.pretraining:
                 raise unknown(f"pretraining stage of {method}", until, run.recipe.pretraining)
             run.pretrain(until)
             console().print(f"Pretrained weights are cached in {run.folder.cache}.")
             return
+        if run.data.num_novel is None:
+            show_estimate(run.estimate(), run.folder)
         results = run.discover()
     show_results(results)
     console().print(f"written: {run.folder.results}, {run.folder.assignments}")
     if not run.source.has_truth:
-        write_page(Review.open(run.folder.path), Pictures.of(run.data.split.unlabelled))
+        write_page(Review.open(run.folder.path), Pictures(run.data.split.unlabelled))
         console().print(f"Open {run.folder.report} to look at the classes.")
 
 

@@ -94,7 +94,9 @@ def calibrate(
         calibration.check_replaceable(record, method, candidates)
     jobs = calibration.jobs_of(candidates, out / source.name / method)
     check_writable(jobs[0].folder.config)
-    images = hold_out_classes(load(source), hold_out)
+    # The number of novel classes only decides how many unlabelled images are read; they are dropped.
+    number = None if source.benchmark else 1
+    images = hold_out_classes(load(source.model_copy(update={"num_novel": number})), hold_out)
     with _batch(images, stop_after) as batch:
         results = list(batch.results(jobs))
     found = calibration.record_of(base, images, candidates, results)

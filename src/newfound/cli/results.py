@@ -73,7 +73,7 @@ def _aligned(words: Iterable[str]) -> str:
 
 
 def evaluation_tables(results: Results) -> list[Table]:
-    """Every number of both protocols; none where nobody knows the true classes."""
+    """Every number of both protocols; none without ground truth."""
     aware, agnostic, tables = results.task_aware, results.task_agnostic, []
     if aware is not None:
         splits = {"train": aware.train, "test": aware.test}

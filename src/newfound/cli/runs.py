@@ -85,4 +85,4 @@ def relocate(run: RunFolder, *, labelled: Labelled = None, unlabelled: Unlabelle
     """Tell a run where its images are after they moved."""
     folder = Folder(run)
     relocate_images(folder, labelled, unlabelled)
-    console().print(f"{run} has its images again. `newfound report {folder.quoted}` updates the page.")
+    console().print(f"Updated the image paths of {run}. `newfound report {folder.quoted}` updates the page.")

@@ -1,4 +1,4 @@
-"""How a command ends early: Ctrl-C, or --stop-after."""
+"""Stopping early: Ctrl-C and --stop-after."""
 
 import os
 import re
@@ -50,7 +50,7 @@ class CtrlCError(NewfoundError):
 
 
 class Stopping:
-    """Says whether to stop at the end of this epoch; within the block a second Ctrl-C stops at once."""
+    """Whether to stop at the end of this epoch; within the block a second Ctrl-C stops at once."""
 
     def __init__(self, at: float | None, resume: bool = False) -> None:
         self.at, self.interrupted = at, False

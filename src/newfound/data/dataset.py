@@ -153,9 +153,9 @@ class Dataset:
         return replace(self, split=self.split.to(device), truth=truth)
 
     def fingerprint(self) -> str:
-        """A digest of every image and label, and of the numbers of classes."""
+        """A digest of every image and label."""
         split, truth = self.split, self.truth
-        parts = [str(split.num_known), str(split.num_novel), split.labelled.fingerprint()]
+        parts = [str(split.num_known), split.labelled.fingerprint()]
         parts += [_digest(split.labels), split.unlabelled.fingerprint()]
         if truth is not None:
             parts += [_digest(truth.labels), truth.test.fingerprint(), _digest(truth.test_labels)]

@@ -17,7 +17,7 @@ Labelled = tuple[ImageSet, Tensor]
 
 
 def hold_out(dataset: Dataset, number: int | None = None) -> Dataset:
-    """A data set of the labelled images alone, in which the last `number` known classes play the novel ones.
+    """A data set of the labelled images alone, in which the last `number` known classes are treated as novel.
 
     Without a number it is two fifths of them, at least two. Images of novel classes and all information about
     them are dropped. Without a test set, every fifth labelled image becomes one.

@@ -41,7 +41,7 @@ class Checkpoint:
             path.open("rb").close()  # says best why a file cannot be opened
             with safe_open(path, framework="pt") as file:
                 state = json.loads(file.metadata()["state"])
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a mapping)
+                tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 (not a mapping)
         except (KeyError, TypeError):
             raise CheckpointError(
                 f"{path} is not a newfound checkpoint. For a torchvision or timm network use weights=FILE."

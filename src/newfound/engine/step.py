@@ -33,7 +33,7 @@ COMPILER: dict[str, str | int | bool | Callable[..., object]] = {
 }
 """Recompute what depends on few tensors instead of storing it; draw random numbers as eager torch does."""
 HINTS = ("TensorFloat32 tensor cores", r"\s*Online softmax is disabled")
-"""How the compiler hints begin that a user can do nothing about; float32 products stay exact."""
+"""Compiler warnings to suppress, by their beginning; float32 products stay exact."""
 
 
 class Step:
@@ -74,7 +74,7 @@ class Step:
             value.zero_()
 
     def __call__(self, draw: Draw, following: Draw | None = None) -> None:
-        """Train on `draw`; a graph makes the batch of the `following` one meanwhile."""
+        """Train on `draw`; in graph mode the batch of the `following` one is prepared concurrently."""
         self._calls += 1
         if self.mode == "eager":
             self._train(draw)

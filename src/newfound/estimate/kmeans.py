@@ -41,7 +41,7 @@ class Anchors:
         return self.sums / self.counts[:, None]
 
     def among(self, k: int) -> tuple[Tensor, Tensor]:
-        """Sums (k, D) and counts (k,), zero for the clusters that are no anchors'."""
+        """Sums (k, D) and counts (k,), zero for clusters without anchors."""
         free = k - len(self.counts)
         return F.pad(self.sums, (0, 0, 0, free)), F.pad(self.counts, (0, free))
 
@@ -155,8 +155,7 @@ def _sums(points: Tensor, labels: Tensor, wanted: Tensor, number: int) -> tuple[
 
 def squared_distances(centres: Tensor, points: Tensor, squares: Tensor) -> Tensor:
     """(q, D), (n, D), the squared norms of the points (n,) → (q, n)."""
-    norms = centres.square().sum(1, keepdim=True)
-    return torch.addmm(norms, centres, points.T, alpha=-2).add_(squares).clamp_(min=0)
+    return _scores(points, centres).add_(squares).clamp_(min=0)
 
 
 def greedy_seeds(

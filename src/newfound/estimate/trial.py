@@ -92,5 +92,5 @@ def most_extra(num_unlabelled: int, config: EstimateConfig) -> int:
 
 
 def best_of(values: Mapping[int, float]) -> int:
-    """Where the highest value is; of several, the largest place."""
+    """The key of the highest value; ties go to the largest key."""
     return max(values, key=lambda place: (values[place], place))

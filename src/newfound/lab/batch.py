@@ -47,9 +47,10 @@ class Batch:
         finished = [job.folder.path.name for job in jobs if job.folder.results.exists()]
         for job in jobs:
             _check_code(job)
-            self._run(job).check()
             if job.folder.results.exists():
                 self._check_images(job.folder)
+            else:
+                self._run(job).check()
         if finished:
             place = jobs[0].folder.path.parent
             log.info(
@@ -57,7 +58,10 @@ class Batch:
             )
         for job in jobs:
             gc.collect()  # a trained run is part of a reference cycle, which would hold GPU memory
-            yield self._result(job)
+            results = self._result(job)
+            for warning in results.warnings if results else ():
+                log.warning(warning)
+            yield results
 
     def _result(self, job: Job) -> Results | None:
         if job.folder.results.exists():

@@ -77,6 +77,8 @@ def candidates_of(
     """The recipe with the settings that have one value, and every combination of those with several."""
     fixed = {key: value for key, value in settings.items() if "," not in value}
     tried = {key: value.split(",") for key, value in settings.items() if key not in fixed}
+    if commas := [key for key in tried if key.endswith("lr_falls")]:
+        raise UsageError(f"{commas[0]} cannot be calibrated: its own values contain commas.")
     base = recipe_for(method, benchmark, fixed)
     if "seed" in settings or not tried:
         raise UsageError(

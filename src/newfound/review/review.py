@@ -214,7 +214,7 @@ class Review:
         key = self._id(name)
         if key < self.num_known:
             raise UsageError(
-                f"{name!r} is a known class: others can be merged into it, but it stays as it is."
+                f"{name!r} is a known class: others can be merged into it, but it cannot be edited."
             )
         return key
 

@@ -1,4 +1,4 @@
-"""How many novel classes there are: a network that misses some known classes, its features, an algorithm."""
+"""Estimate the number of novel classes from the features of a network that has not seen all known ones."""
 
 import time
 from collections.abc import Callable

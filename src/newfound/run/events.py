@@ -1,4 +1,4 @@
-"""What a run tells while it works: an event after each epoch and each trial of an estimate."""
+"""Progress events: one after each epoch, and after each trial of an estimate."""
 
 import logging
 import time

@@ -32,7 +32,7 @@ class Folder:
 
     @property
     def quoted(self) -> str:
-        """Its path as a shell takes it."""
+        """The path, quoted for a shell."""
         return shlex.quote(str(self.path))
 
     def inner(self, name: str) -> "Folder":
@@ -61,7 +61,7 @@ class Folder:
             self.check(request, resume)
             for leftover in self.path.glob(".*.tmp"):
                 shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-            if not self.config.exists():
+            if not self.config.exists() or self.request().source.num_novel is None:
                 write_record(self.config, request)
             yield
 

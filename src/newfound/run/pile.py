@@ -20,7 +20,7 @@ Floats = NDArray[np.floating]
 
 @dataclass(frozen=True)
 class Pile:
-    """n unlabelled images as the selected head sees them; C = C_l + C_u classes, known first."""
+    """Predictions of the selected head on n unlabelled images; C = C_l + C_u classes, known first."""
 
     scores: Floats
     """(n, C_u) scores of the novel classes."""
@@ -71,7 +71,7 @@ class Pile:
         try:
             with safe_open(path, framework="numpy") as file:
                 scores, logits, features = map(file.get_tensor, ("scores", "logits", "features"))
-                return cls(scores, logits, features, file.metadata().get("comparable") == "yes")
+                return cls(scores, logits, features, (file.metadata() or {}).get("comparable") == "yes")
         except (OSError, SafetensorError) as error:
             raise RunError(f"{path} does not hold this run's predictions ({error}).", Hint.RETRY) from None
 

@@ -1,4 +1,4 @@
-"""What one must know to judge or repeat a number: commit, versions, hardware, memory."""
+"""Provenance of a number: commit, versions, hardware, memory."""
 
 import os
 import platform

@@ -8,8 +8,8 @@ from pathlib import Path
 from torch import Tensor
 
 import newfound
-from newfound.core.errors import shortened
-from newfound.core.files import check_writable
+from newfound.core.errors import Hint, UsageError, shortened
+from newfound.core.files import check_apart, check_writable
 from newfound.core.learner import Method
 from newfound.core.registry import method_entry
 from newfound.core.settings import Overrides, Recipe
@@ -60,6 +60,10 @@ class Run:
 
     def discover(self) -> Results:
         """Estimate the number of novel classes if it is unknown, train every stage, write the results."""
+        if self.search and self.data.num_novel is not None:
+            raise UsageError(
+                "The number of novel classes is known, so settings of the estimate have no effect."
+            )
         self.check()
         self._find_number()
         with self.folder.open(self.request, self.resume):
@@ -81,6 +85,7 @@ class Run:
 
     def estimate(self) -> Estimate:
         """Estimate the number of novel classes, whatever number the data set has; resumes by itself."""
+        check_apart(self.folder.path, self.source.labelled, self.source.unlabelled)
         return estimate(
             self.folder, self.data, self.recipe, self.source, self.search, self.watch, self.should_stop
         )
@@ -90,13 +95,18 @@ class Run:
         request = self.request
         if self.data.num_novel is None and self.folder.config.exists():
             begun = self.folder.request().source
-            if begun.estimated:  # it will come out as before
+            if begun.estimated:  # the estimate is deterministic
                 found = {"num_novel": begun.num_novel, "estimated": begun.estimated}
                 request = request.model_copy(update={"source": self.source.model_copy(update=found)})
+            elif begun.benchmark or begun.num_novel is not None:
+                raise UsageError(
+                    f"The run in {self.folder.path} was started with a known number of novel classes.",
+                    Hint.NEW_FOLDER,
+                )
         self.folder.check(request, self.resume)
         check_writable(self.folder.config)
         check_writable(self.folder.cache / "weights")
-        if not self._checked:  # which takes a second or two
+        if not self._checked:  # it takes a second or two
             number = self.data.num_novel or 1  # any number tells whether the settings fit
             preflight(self.recipe, replace(self.data.split, num_novel=number))
         self._checked = True
@@ -104,7 +114,7 @@ class Run:
     @property
     def source(self) -> Source:
         """Where the data set comes from, and how many novel classes an estimate found."""
-        source = self.data.source or Source(arrays=self.data.fingerprint())
+        source = self.data.source or Source(arrays=self.data.fingerprint(), num_novel=self.data.num_novel)
         if self.estimated is None:
             return source
         return source.model_copy(update={"num_novel": self.data.num_novel, "estimated": self.estimated})
@@ -128,11 +138,11 @@ class Run:
         found = self.estimate()
         assert found.num_novel is not None
         self.data, self.estimated = self.data.with_num_novel(found.num_novel), found.algorithm
-        log.info("looking for %d novel classes, as estimated", found.num_novel)
+        log.info("using the estimated number of novel classes: %d", found.num_novel)
         preflight(self.recipe, self.data.split)
 
     def _adopt_weights(self, training: Training, method: Method) -> None:
-        """Give the method what it can use of the weights of a file, or else of the stages before it."""
+        """Load pretrained weights into the method: those of a file, or of the stages before it."""
         weights: Mapping[str, Tensor]
         if given := self.recipe.run.pretrained:
             weights, left = load_pretrained(Path(given))

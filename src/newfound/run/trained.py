@@ -1,4 +1,4 @@
-"""Finished runs put to use: their method, its scores, their images, and predictions on new ones."""
+"""Load a finished run: its method, scores and images, and its predictions on new ones."""
 
 import logging
 import os
@@ -11,13 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newfound.core.errors import CheckpointError, DataError, Hint, UsageError
+from newfound.core.errors import CheckpointError, Hint, UsageError
 from newfound.core.files import check_apart, write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
 from newfound.data import load
 from newfound.data.dataset import Dataset
-from newfound.data.decode import decode_all
 from newfound.data.folders import load_pile
 from newfound.data.images import ImageSet
 from newfound.engine.checkpoint import load_strictly
@@ -55,7 +54,7 @@ class Trained:
             precision = resolve_precision(recipe.run.precision, device)
         except UsageError:
             precision = resolve_precision("auto", device)
-        method = build_method(recipe, state.task, state.look, device)
+        method = build_method(recipe, state.task, state.look, device, pretrained=False)
         load_strictly(method, checkpoint.weights, folder.checkpoint)
         viewer = Viewer(method, state.look, device, precision)
         return cls(method, viewer, state, best_head(state.lines))
@@ -81,42 +80,25 @@ def images_of(folder: Folder, data_dir: str | None = None) -> Dataset:
 class Pictures:
     """The unlabelled images of a run as a page shows them, by row."""
 
-    def __init__(self, size: int, images: ImageSet | None = None, files: Sequence[str] = ()) -> None:
-        self.size = size
+    def __init__(self, images: ImageSet) -> None:
+        self._images, self.size = images, max(images.size)
         """Side in pixels of the images that the network was trained on."""
-        self._images, self._files = images, files
-
-    @classmethod
-    def of(cls, images: ImageSet) -> "Pictures":
-        """Of images that are already loaded."""
-        return cls(max(images.size), images)
 
     @classmethod
     def load(cls, folder: Folder, data_dir: str | None = None) -> "Pictures":
-        """Of a finished run: from its files, which are read when they are shown, or its benchmark."""
-        source, classes = folder.request().source, folder.read_results().classes
-        if not source.unlabelled or source.held_out is not None or classes is None:
-            return cls.of(images_of(folder, data_dir).split.unlabelled)
-        folder.check_images_exist()
-        size = State.load(folder.checkpoint)[0].look.stored
-        return cls(size, files=Assignments.read(folder.assignments, classes.novel).images)
+        """Of a finished run; its images must be the same as then."""
+        return cls(images_of(folder, data_dir).split.unlabelled)
 
     def __call__(self, rows: NDArray[np.integer]) -> list[NDArray[np.uint8]]:
         """Rows (m,) → images (3, H, W)."""
-        if self._images is not None:
-            index = torch.tensor(rows.tolist(), dtype=torch.int64, device=self._images.device)
-            taken: NDArray[np.uint8] = self._images.take(index).cpu().numpy()
-            return list(taken)
-        side, files = min(self.size, PICTURE_SIDE), [self._files[row] for row in rows.tolist()]
-        pixels, _, failures = decode_all(files, (side, side), strict=False)
-        if failures:
-            raise DataError(f"An image of the run cannot be read: {failures[0]}.", Hint.RELOCATE)
-        return list(pixels.numpy())
+        index = torch.tensor(rows.tolist(), dtype=torch.int64, device=self._images.device)
+        taken: NDArray[np.uint8] = self._images.take(index).cpu().numpy()
+        return list(taken)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a run says of new images."""
+    """Predictions on new images."""
 
     images: Sequence[str]
     """Absolute paths."""
@@ -133,7 +115,7 @@ def predict(folder: Folder, images: Path, strict: bool = False, with_features: b
     run = Trained.load(folder)
     if not run.method.joint:
         log.warning(
-            "%s scores known and novel classes separately; which of the two an image is, is a guess",
+            "%s scores known and novel classes separately; which of them an image is in is only a guess",
             folder.request().method,
         )
     pile, skipped = load_pile(images, run.state.look.stored, strict)
@@ -156,7 +138,7 @@ class RunScores:
     class_names: Sequence[str]
     num_known: int
     found: bool = False
-    """Whether these are training images with the classes that the run found, for want of true ones."""
+    """Whether these are training images with the classes that the run found, for want of ground truth."""
 
 
 def run_scores(folder: Folder, data_dir: str | None = None) -> RunScores:
@@ -198,4 +180,11 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     if estimate := folder.read_estimate():
         source = estimate.source.model_copy(update={"labelled": now.labelled, "unlabelled": now.unlabelled})
         write_record(folder.estimate, estimate.model_copy(update={"source": source}))
-    write_record(folder.config, before.model_copy(update={"source": now}))
+    trial = folder.inner("trust")
+    for each in (trial, folder):
+        if each.config.exists():
+            request = each.request()
+            source = request.source.model_copy(
+                update={"labelled": now.labelled, "unlabelled": now.unlabelled}
+            )
+            write_record(each.config, request.model_copy(update={"source": source}))

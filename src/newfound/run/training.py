@@ -18,15 +18,8 @@ from newfound.core.learner import Learner, Method
 from newfound.core.records import Task
 from newfound.core.settings import Recipe
 from newfound.data.dataset import Dataset, Look
+from newfound.engine import device as devices
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
-from newfound.engine.device import (
-    fallback_reason,
-    hardware,
-    precision_name,
-    resolve_device,
-    resolve_mode,
-    resolve_precision,
-)
 from newfound.engine.evaluate import Evaluator, TrainingBank, Viewer
 from newfound.engine.trainer import EpochRecord, Trainer, lowest
 from newfound.run.cache import Stage, digest_of, key_of, last_cached
@@ -46,7 +39,7 @@ class Account(BaseModel, extra="forbid"):
     trained: dict[str, Reused] = Field(default_factory=dict)
     """Stage → what it took and how it was trained, by this run or by the one whose weights it reuses."""
     sessions: list[Session] = Field(default_factory=list)
-    """What trained which stage of this run from which epoch on, the earliest first."""
+    """Training sessions by stage and first epoch, the earliest first."""
     peak_memory_gib: float = 0.0
 
     @property
@@ -75,8 +68,8 @@ class Account(BaseModel, extra="forbid"):
             stage=stage,
             epoch=record.epoch,
             commit=commit(),
-            hardware=hardware(device),
-            precision=precision_name(trainer.step.precision),
+            hardware=devices.hardware(device),
+            precision=devices.precision_name(trainer.step.precision),
             mode=trainer.step.mode,
         )
         if not self.sessions or self.sessions[-1].model_copy(update={"epoch": record.epoch}) != session:
@@ -94,7 +87,7 @@ class Account(BaseModel, extra="forbid"):
         self.peak_memory_gib = max(self.peak_memory_gib, round(peak_memory(device), 3))
 
     def take_over(self, trained: dict[str, Reused]) -> None:
-        """Reuse stages that another run has finished, even if this one had begun to train them."""
+        """Adopt stages that another run has finished, dropping what this one had trained of them."""
         others = {stage for stage, how in trained.items() if self.trained.get(stage) != how}
         self.sessions = [session for session in self.sessions if session.stage not in others]
         self.trained |= trained
@@ -141,9 +134,9 @@ class Training:
         self, folder: Folder, data: Dataset, recipe: Recipe, watch: Watch, should_stop: Callable[[], bool]
     ) -> None:
         self.folder, self.recipe, self.watch, self.should_stop = folder, recipe, watch, should_stop
-        self.device = resolve_device(recipe.run.device)
-        self.precision = resolve_precision(recipe.run.precision, self.device)
-        self._fallback = fallback_reason(recipe.run, self.device, self.precision)
+        self.device = devices.resolve_device(recipe.run.device)
+        self.precision = devices.resolve_precision(recipe.run.precision, self.device)
+        self._fallback = devices.fallback_reason(recipe.run, self.device, self.precision)
         self.fingerprint = data.fingerprint()  # before it moves to the device, which takes the digest along
         self.data = data.to(self.device)
         self.account, self.start, self.lines = Account(), "", list[EpochLine]()
@@ -238,14 +231,14 @@ class Training:
         loader = stage_loader(stage, learner, self.recipe, self.data.split, self.device)
         bank = TrainingBank(self.viewer(learner), self.data.split)
         steps = loader.steps * (train.epochs - first)
-        mode = resolve_mode(self.recipe.run.mode, self.device, self.precision, steps=steps)
+        mode = devices.resolve_mode(self.recipe.run.mode, self.device, self.precision, steps=steps)
         if self._fallback and steps:
             log.info(self._fallback)
             self._fallback = ""
         if stage == "discover" and constraints.form != "full" and not constraints.alpha:
             log.warning("constraints.form has no effect without constraints.alpha")
         if steps and loader.batch_size < train.batch_size:
-            log.info("%s: batches have %d images, since there are no more", stage, loader.batch_size)
+            log.info("%s: there are fewer images than batch_size; batches have %d", stage, loader.batch_size)
         if steps and train.epochs <= train.warmup:
             log.warning(
                 "%s.warmup (%d) is not shorter than %s.epochs (%d); the peak learning rate is never reached",
@@ -335,7 +328,8 @@ class MetricsLog:
 def check_same_images(state: State, folder: Folder, data: Dataset) -> None:
     """Refuse other images, or other class names, than those that the run began with."""
     changed = state.images != data.fingerprint()
-    if changed or state.class_names != data.class_names:
+    known = slice(data.num_known)  # a run that has only pretrained may not know the novel ones yet
+    if changed or state.class_names[known] != data.class_names[known]:
         then, now = state.num_images, (len(data.split.labelled), len(data.split.unlabelled))
         counts = f" ({then[0]:,} + {then[1]:,} images then, {now[0]:,} + {now[1]:,} now)" * (then != now)
         what = "images" if changed else "class names"

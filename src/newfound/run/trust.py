@@ -31,11 +31,10 @@ def find_hidden(
     request, results, trial = folder.request(), folder.read_results(), folder.inner("trust")
     if request.source.held_out is not None:
         raise UsageError(f"{folder.path} is itself a trial with hidden classes.")
-    data = hold_out(images_of(folder, data_dir), number)
-    if trial.config.exists() and number is not None:
-        begun = trial.request().source.held_out
-        if begun != number:
-            raise UsageError(f"The trial in {trial.path} hides {begun} classes, not {number}.", Hint.HOLD_OUT)
+    begun = trial.request().source.held_out if trial.config.exists() else None
+    if begun is not None and number not in (None, begun):
+        raise UsageError(f"The trial in {trial.path} hides {begun} classes, not {number}.", Hint.HOLD_OUT)
+    data = hold_out(images_of(folder, data_dir), begun if number is None else number)
     recipe = stored_recipe(request)
     if recipe.run.pretrained:
         log.info("training the network from scratch: the given weights may have seen the hidden classes")
@@ -43,6 +42,8 @@ def find_hidden(
     log.info(data.note)
     run = Run(trial, data, recipe, resume=True, watch=watch, should_stop=should_stop)
     found = trial.read_results() if trial.results.exists() else run.discover()
+    for warning in found.warnings:
+        log.warning(warning)
     assert found.task_aware is not None
     assert found.classes is not None
     assert results.classes is not None

@@ -20,13 +20,9 @@ def load_pretrained(path: Path) -> tuple[dict[str, Tensor], list[str]]:
     if path.suffix == ".safetensors":
         return Checkpoint.load(path).weights, []
     found = _state_dict(path)
-    weights, unused = {}, []
-    for key, value in found.items():
-        name = "h.prototypes" if key == KNOWN_HEAD else key
-        if isinstance(value, Tensor) and name.startswith(("encoder.", "h.")):
-            weights[name] = value
-        else:
-            unused.append(key)
+    named = {"h.prototypes" if key == KNOWN_HEAD else key: value for key, value in found.items()}
+    own = [key for key in named if key.startswith(("encoder.", "h.")) and isinstance(named[key], Tensor)]
+    weights, unused = {key: named[key] for key in own}, [key for key in named if key not in own]
     if "h.prototypes" not in weights or len(weights) == 1:
         raise CheckpointError(
             f"{path} does not hold encoder.* and {KNOWN_HEAD}, as pretrained checkpoints of UNO and IIC do; "
