@@ -115,7 +115,7 @@ def test_a_full_disk(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_refused(mine: Path, run: Finished, tmp_path: Path) -> None:
     refused(2, ("classes", tmp_path / "nothing"), "There is no run in")
-    refused(2, ("classes", mine, "renam", "novel-1=a"), "RUN rename | merge | split | move | undo")
+    refused(2, ("classes", mine, "renam", "novel-1=a"), "Unknown action 'renam'. Did you mean 'rename'?")
     refused(2, ("classes", mine, "merge", "novel-1"), "Usage: newfound classes RUN merge INTO OTHERS...")
     refused(2, ("classes", mine, "undo", "all"), "Usage: newfound classes RUN undo")
     refused(2, ("classes", mine, "rename", "novel-1"), "Usage: newfound classes RUN rename OLD=NEW...")

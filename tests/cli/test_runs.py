@@ -95,7 +95,7 @@ def test_a_run_follows_its_images(moved: tuple[Path, Path]) -> None:
     run, place = moved
     before = works("classes", run)
     out = works("relocate", run, *options(place))
-    assert f"{run} has its images again." in out
+    assert f"Updated the image paths of {run}." in out
     assert works("classes", run) == before
     assert "wasps" in before
     source = Folder(run).request().source

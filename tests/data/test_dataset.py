@@ -64,11 +64,12 @@ def test_another_number_of_novel_classes() -> None:
         own.with_num_novel(0)
 
 
-def test_fingerprints_cover_labels_test_images_and_numbers() -> None:
+def test_fingerprints_cover_labels_and_test_images() -> None:
     original = toy().fingerprint()
     assert original == toy().fingerprint()
-    for other in (toy(labels=(0, 1, 1, 0)), toy(test_seed=3), toy(num_novel=1), toy(num_novel=None)):
+    for other in (toy(labels=(0, 1, 1, 0)), toy(test_seed=3)):
         assert original != other.fingerprint()
+    assert original == toy(num_novel=None).fingerprint()  # which an estimate may change
 
 
 def test_a_data_set_moves_as_a_whole() -> None:

@@ -164,7 +164,7 @@ def test_missing_and_empty_folders(labelled: Path, pile: Path, tmp_path: Path) -
         (missing, pile, "labelled images: .*missing does not exist"),
         (labelled, missing, "unlabelled images: .*missing does not exist"),
         (pile / "a" / "0.png", pile, "is not a folder with one subfolder"),
-        (empty, pile, "1 subfolder without images and 0 images outside"),
+        (empty, pile, "1 empty subfolder and 0 images outside"),
         (labelled, empty, "empty contains no images"),
         (labelled, tmp_path / "a.heic", r"a\.heic is not a folder of images"),
         (labelled, tmp_path, "5 are in two known classes, or labelled and unlabelled"),

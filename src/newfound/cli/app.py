@@ -136,7 +136,9 @@ def _interrupted(verb: str) -> int:
 def _usage(error: typer.BadParameter) -> str:
     """An error of typer, with a hint."""
     command = error.ctx.command_path if error.ctx else "newfound"
-    return f"{error.format_message().rstrip('.')}. {_usage_hint(error)}`{command} --help` lists the options."
+    message, what = error.format_message().rstrip("."), "options" if " " in command else "commands"
+    message += "" if message.endswith("?") else "."
+    return f"{message} {_usage_hint(error)}`{command} --help` lists the {what}."
 
 
 def _usage_hint(error: typer.BadParameter) -> str:

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 
 from newfound.cli.console import console
 from newfound.cli.options import RunFolder
-from newfound.core.errors import UsageError
+from newfound.core.errors import UsageError, unknown
 from newfound.review.edits import Edit, Merge, Move, Rename, Split
 from newfound.review.export import write_export
 from newfound.review.review import Review
@@ -67,9 +67,10 @@ def _check_call(action: str, words: list[str], into: int | None) -> None:
         "move": len(words) > 1,
         "undo": not words,
     }
-    if not fits.get(action) or (into is not None and action != "split"):
-        calls = [f"{action} {ACTIONS[action]}"] if action in ACTIONS else ACTIONS
-        raise UsageError(f"Usage: newfound classes RUN {' | '.join(calls)}".rstrip())
+    if action not in ACTIONS:
+        raise unknown("action", action, ACTIONS)
+    if not fits[action] or (into is not None and action != "split"):
+        raise UsageError(f"Usage: newfound classes RUN {action} {ACTIONS[action]}".rstrip())
 
 
 def _described(edit: Edit, names: dict[int, str]) -> str:

@@ -30,10 +30,18 @@ Labelled = Annotated[
     str | None, typer.Option(help="Your labelled images: one folder for each class, or a CSV.")
 ]
 Unlabelled = Annotated[str | None, typer.Option(help="Your unlabelled images: a folder, a CSV or a list.")]
+
+
+def _number_or_auto(text: str) -> str:
+    if text != AUTO and not text.isdecimal():
+        raise typer.BadParameter(f"{text!r} is neither a whole number nor {AUTO}")
+    return text
+
+
 NumNovel = Annotated[
     str | None,
     typer.Option(
-        parser=lambda text: text if text == AUTO else str(int(text)),
+        parser=_number_or_auto,
         metavar="INTEGER|auto",
         help="The number of novel classes; auto, the default for your own images, estimates it.",
     ),

@@ -42,12 +42,12 @@ def report(
         console().print(table)
     page = out or review.folder.report
     check_page(page)
-    write_page(review, Pictures.load(review.folder, data_dir), page)
-    console().print(f"written: {page}")
     folders = [review.folder] if compare is None else [Folder(compare), review.folder]
     if figures is not None or compare is not None:
         for path in draw_runs(folders, figures or Path("figures"), data_dir):
             console().print(f"written: {path}")
+    write_page(review, Pictures.load(review.folder, data_dir), page)
+    console().print(f"written: {page}")
 
 
 def draw_runs(folders: list[Folder], target: Path, data_dir: str | None = None) -> list[Path]:

@@ -36,7 +36,8 @@ def predict(
     folder, target = Folder(run), out or run / "predictions.csv"
     source = folder.request().source
     if target.suffix != ".csv" or target.exists():
-        raise UsageError(f"{target} must be a new .csv file. Choose another --out.")
+        problem = "already exists" if target.exists() else "is not a .csv file"
+        raise UsageError(f"{target} {problem}. Choose another --out.")
     check_writable(target)
     check_apart(target, source.labelled, source.unlabelled)
     found = predict_images(run, images, strict=strict)

@@ -48,7 +48,7 @@ def labelled_files(source: Path) -> tuple[list[File], list[str]]:
     if not files:
         raise DataError(
             f"{source} must contain one subfolder of images per known class; it has "
-            f"{counted(len(classes), 'subfolder')} without images and {len(loose):,} images outside them."
+            f"{counted(len(classes), 'empty subfolder')} and {counted(len(loose), 'image')} outside them."
         )
     left_out = [f"{source / name}: not in a class folder" for name in sorted(loose)]
     left_out += [f"{source / name}: class folder without images" for name in classes if not by_class[name]]

@@ -94,8 +94,8 @@ def collapse_warnings(cluster_sizes: Sequence[int], names: Sequence[str]) -> lis
     warnings = []
     if empty and total:
         warnings.append(
-            f"{len(empty)} of {len(names)} novel clusters are empty: {shortened(empty, 5)}; there may be "
-            "fewer novel classes"
+            f"{len(empty)} of {len(names)} novel clusters without images: {shortened(empty, 5)}; there may "
+            "be fewer novel classes"
         )
     largest = max(range(len(cluster_sizes)), key=lambda index: cluster_sizes[index])
     share = cluster_sizes[largest] / max(total, 1)

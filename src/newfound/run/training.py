@@ -240,9 +240,10 @@ class Training:
         if steps and loader.batch_size < train.batch_size:
             log.info("%s: there are fewer images than batch_size; batches have %d", stage, loader.batch_size)
         if steps and train.epochs <= train.warmup:
+            prefix = "" if stage == "discover" else f"{stage}."
             log.warning(
-                "%s.warmup (%d) is not shorter than %s.epochs (%d); the peak learning rate is never reached",
-                *(stage, train.warmup, stage, train.epochs),
+                "%swarmup (%d) is not shorter than %sepochs (%d); the peak learning rate is never reached",
+                *(prefix, train.warmup, prefix, train.epochs),
             )
         if steps and mode != "eager":
             log.info("%s: compiling the training step; this takes one to two minutes the first time", stage)
@@ -333,4 +334,7 @@ def check_same_images(state: State, folder: Folder, data: Dataset) -> None:
         then, now = state.num_images, (len(data.split.labelled), len(data.split.unlabelled))
         counts = f" ({then[0]:,} + {then[1]:,} images then, {now[0]:,} + {now[1]:,} now)" * (then != now)
         what = "images" if changed else "class names"
-        raise RunError(f"The {what} of {folder.path} have changed since it began{counts}. Start a new run.")
+        raise RunError(
+            f"The {what} of {folder.path} have changed since it began{counts}. Restore them, or start a new "
+            "run."
+        )
