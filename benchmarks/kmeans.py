@@ -19,7 +19,7 @@ from torch import Tensor
 from benchmarks.measure import elapsed
 from benchmarks.record import Clustering, KMeansSpeed
 from newfound.core.seed import generator
-from newfound.estimate.kmeans import KMeans
+from newfound.pseudo.kmeans import KMeans
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.integer]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from benchmarks import kmeans as baseline
-from newfound.estimate.kmeans import Anchors, lloyd
+from newfound.pseudo.kmeans import Anchors, lloyd
 
 
 def test_both_converge_to_the_same_clusters_from_the_same_centres() -> None:

@@ -9,9 +9,9 @@ import torch
 from newfound.core.errors import DataError, UsageError
 from newfound.estimate.dtc import dtc_estimate, num_probes
 from newfound.estimate.gcd import gcd_estimate
-from newfound.estimate.kmeans import KMeans
 from newfound.estimate.search import ALGORITHMS, warnings_for
 from newfound.estimate.trial import EstimateConfig, Features, Trial, best_of, estimate_config, most_extra
+from newfound.pseudo.kmeans import KMeans
 
 CONFIG = EstimateConfig(max_novel=12, restarts=6)
 

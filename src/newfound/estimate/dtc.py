@@ -20,10 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from newfound.core.errors import DataError, Hint, UsageError
-from newfound.estimate.kmeans import KMeans
 from newfound.estimate.silhouette import silhouette
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
 from newfound.metrics.clustering import hungarian_accuracy
+from newfound.pseudo.kmeans import KMeans
 
 FEWEST_SHOWN, FEWEST_HIDDEN, FEWEST_VALIDATING = 2, 3, 2
 FEWEST_KNOWN = FEWEST_SHOWN + FEWEST_HIDDEN

@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.estimate.kmeans import KMeans
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
 from newfound.metrics.clustering import hungarian_accuracy
+from newfound.pseudo.kmeans import KMeans
 
 GRID = 8
 """Steps of the first grid."""

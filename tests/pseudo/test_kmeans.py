@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newfound.estimate import kmeans
-from newfound.estimate.kmeans import Anchors, KMeans, greedy_seeds, lloyd
+from newfound.pseudo import kmeans
+from newfound.pseudo.kmeans import Anchors, KMeans, greedy_seeds, lloyd
 
 Array = NDArray[np.float64]
 
