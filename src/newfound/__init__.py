@@ -19,6 +19,7 @@ _HOMES = {
     "hungarian_accuracy": "newfound.api",
     "Review": "newfound.review.review",
     "from_arrays": "newfound.data.arrays",
+    "from_embeddings": "newfound.data.vectors",
     "from_folders": "newfound.data.folders",
     "load_benchmark": "newfound.data.benchmarks",
     "benchmark_names": "newfound.data.benchmarks",

@@ -17,6 +17,8 @@ from newfound.core.errors import CheckpointError, UsageError
 from newfound.core.registry import recipe_for
 from newfound.nn.encoders import build_encoder, huggingface, preprocessing_of
 
+pytestmark = pytest.mark.slow
+
 WIDTH, SIDE = 16, 32
 LAYERS = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 PATCHES = {"image_size": SIDE, "patch_size": 8}

@@ -32,6 +32,7 @@ def test_a_saved_memory_goes_on_where_it_was() -> None:
     assert first.rows[0].eq(2).all()
 
 
+@pytest.mark.slow
 @NEEDS_COMPILER
 def test_gradients_see_the_memory_as_it_was_also_where_it_is_compiled() -> None:
     """A clone of the rows instead of `snapshot` fails here: the compiler drops it."""

@@ -32,6 +32,8 @@ class Encoder(nn.Module):
 
     cache_version: ClassVar[int] = 1
     """Increase it when the same training gives other weights: caches of other versions are ignored."""
+    of_vectors: ClassVar[bool] = False
+    """Whether it takes vectors (B, D) instead of images."""
     dim: int
     preprocessing: Preprocessing | None = None
     """Of a pretrained encoder; None for one that is trained from scratch and takes the images as they are."""

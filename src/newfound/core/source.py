@@ -7,7 +7,7 @@ from pydantic import BaseModel, field_validator
 
 
 class Source(BaseModel, extra="forbid", frozen=True):
-    """A named benchmark, a person's own labelled and unlabelled images, or arrays."""
+    """A named benchmark, a person's own labelled and unlabelled images, their embeddings, or arrays."""
 
     benchmark: str | None = None
     data_dir: str | None = None
@@ -21,12 +21,16 @@ class Source(BaseModel, extra="forbid", frozen=True):
     strict: bool = False
     arrays: str | None = None
     """The fingerprint of images that were passed in Python, which cannot be loaded again."""
+    embeddings: str | None = None
+    """The vectors that take the place of images."""
+    vectors: bool = False
+    """Whether `arrays` are vectors."""
     estimated: str | None = None
     """The algorithm that `num_novel` comes from, where it was estimated."""
     held_out: int | None = None
     """How many known classes are treated as novel; the images of the true novel ones are dropped."""
 
-    @field_validator("labelled", "unlabelled")
+    @field_validator("labelled", "unlabelled", "embeddings")
     @classmethod
     def _absolute(cls, path: str | None) -> str | None:
         """So that the images are found from any working directory."""
@@ -34,8 +38,8 @@ class Source(BaseModel, extra="forbid", frozen=True):
 
     @property
     def name(self) -> str:
-        """What recipes are looked up by: the benchmark, or `own`."""
-        return self.benchmark or "own"
+        """What recipes are looked up by: the benchmark, `vectors` or `own`."""
+        return self.benchmark or ("vectors" if self.vectors or self.embeddings else "own")
 
     @property
     def has_truth(self) -> bool:

@@ -18,11 +18,12 @@ def load(source: Source) -> "Dataset":
 
     if source.arrays:
         raise UsageError("These images were passed in Python and cannot be loaded again.")
-    foreign = ["data_dir"] if not source.benchmark else ["labelled", "unlabelled", "size"]
+    foreign = ["data_dir"] if not source.benchmark else ["labelled", "unlabelled", "size", "embeddings"]
+    foreign += ["unlabelled", "size", "subset"] if source.embeddings else []
     if source.benchmark and not source.estimated:
         foreign.append("num_novel")
     if given := [name for name in foreign if getattr(source, name) is not None]:
-        kind = "a benchmark" if source.benchmark else "your own images"
+        kind = "a benchmark" if source.benchmark else "embeddings" if source.embeddings else "your own images"
         raise UsageError(f"{', '.join(given)} cannot be combined with {kind}.")
     if source.held_out is not None:
         # The number only decides how many unlabelled images are read, and hold_out drops them.
@@ -34,6 +35,10 @@ def load(source: Source) -> "Dataset":
         dataset = load_benchmark(source.benchmark, source.data_dir, source.subset)
         if source.num_novel is not None:
             dataset = dataset.with_num_novel(source.num_novel)
+    elif source.labelled and source.embeddings:
+        from newfound.data.vectors import from_embedding_files
+
+        dataset = from_embedding_files(source.embeddings, source.labelled, source.num_novel)
     elif source.labelled and source.unlabelled:
         options = source.model_dump(include={"num_novel", "size", "strict", "subset"})
         dataset = from_folders(source.labelled, source.unlabelled, **options)

@@ -16,7 +16,7 @@ from newfound.core.records import Task
 from newfound.core.source import Source
 from newfound.data.images import ImageSet
 
-Kind = Literal["digits", "cifar", "imagenet"]
+Kind = Literal["digits", "cifar", "imagenet", "vectors"]
 Channels = tuple[float, float, float]
 Rows = npt.NDArray[np.int64]
 TEST_EVERY = 5
@@ -28,7 +28,7 @@ class Look:
     """What augmentation and encoder need to know about the images."""
 
     size: int
-    """Side of the square that the encoder sees."""
+    """Side of the square that the encoder sees; of vectors, their length."""
     kind: Kind
     """The family of augmentations."""
     mean: Channels
@@ -122,12 +122,13 @@ class Dataset:
         split, source, known = self.split, self.source or Source(), self.class_names[: self.num_known]
         others = self.class_names[self.num_known :]
         named = len(others) if self.truth else self.num_novel
-        side = f"{split.look.size} x {split.look.size} pixels"
+        size, noun = split.look.size, "vector" if split.look.kind == "vectors" else "image"
+        side = f"{size:,} features" if noun == "vector" else f"{size} x {size} pixels"
         counts = [
-            f"{counted(len(split.labelled), 'labelled image')} of {counted(len(known), 'known class')}",
-            counted(len(split.unlabelled), "unlabelled image")
+            f"{counted(len(split.labelled), f'labelled {noun}')} of {counted(len(known), 'known class')}",
+            counted(len(split.unlabelled), f"unlabelled {noun}")
             + (f" of {counted(named, 'novel class')}" if named is not None else ""),
-            counted(len(self.truth.test), "test image") if self.truth else "",
+            counted(len(self.truth.test), f"test {noun}") if self.truth else "",
             f"{side} ({self.size_reason})" if self.size_reason else side,
             f"at most {source.subset} per class" if source.subset else "",
             "some files left out" if self.skipped else "",

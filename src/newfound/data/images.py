@@ -1,4 +1,4 @@
-"""Sets of uint8 images of one size, in memory or decoded when they are needed."""
+"""Sets of uint8 images of one size, in memory or decoded when they are needed; or of vectors."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -84,7 +84,7 @@ class ResidentImages(ImageSet):
 
     def __init__(self, pixels: Tensor, names: Sequence[str], device: torch.device | None = None) -> None:
         self.pixels, self.names = pixels, names
-        self.size = (pixels.shape[2], pixels.shape[3])
+        self.size = (pixels.shape[-2], pixels.shape[-1])
         self.device = device or pixels.device
         # Compare types: "cuda" and "cuda:0" are two names of one device.
         self.resident = pixels.device.type == self.device.type
@@ -92,12 +92,12 @@ class ResidentImages(ImageSet):
     def fetch(self, index: Tensor) -> Tensor:
         return self.pixels.index_select(0, index.to(self.pixels.device))
 
-    def select(self, rows: Tensor) -> "ResidentImages":
-        return ResidentImages(self.fetch(rows), _at(self.names, rows), self.device)
+    def select(self, rows: Tensor) -> Self:
+        return type(self)(self.fetch(rows), _at(self.names, rows), self.device)
 
-    def _place(self, device: torch.device, move: bool) -> "ResidentImages":
+    def _place(self, device: torch.device, move: bool) -> Self:
         pixels = self.pixels.to(device) if move and _fits(self.pixels.nbytes, device) else self.pixels
-        return ResidentImages(pixels, self.names, device)
+        return type(self)(pixels, self.names, device)
 
     def _digest(self) -> str:
         digest = blake2b(str(tuple(self.pixels.shape)).encode(), digest_size=16)

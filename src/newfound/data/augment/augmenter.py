@@ -1,6 +1,10 @@
-"""Stored images → encoder input: augmented views in training, one plain view in evaluation."""
+"""Stored images → encoder input: augmented views in training, one plain view in evaluation.
+
+Vectors (B, V, D), of which V views are stored, take the place of images (B, 3, H, W): every view is (B, D).
+"""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from newfound.core.errors import UsageError
@@ -37,7 +41,7 @@ class Augmenter:
         for count, ops in self._groups:
             # All views of one size form one batch of count × B images.
             u = noise[start : start + count].flatten(0, 1)
-            levels = apply(ops, images.float().repeat(count, 1, 1, 1), u)
+            levels = apply(ops, images.float().repeat(count, *[1] * (images.ndim - 1)), u)
             views.append(normalise(levels, self._mean, self._std).view(count, -1, *levels.shape[1:]))
             start += count
         return tuple(views)
@@ -45,6 +49,8 @@ class Augmenter:
 
 def normalise(levels: Tensor, mean: Colour, std: Colour) -> Tensor:
     """Grey levels in 0..255 → (level / 255 - mean) / std for each colour: (B, 3, H, W) → same."""
+    if levels.ndim == 2:  # vectors, which have no colours
+        return levels
     # Python numbers, not a tensor of constants: nothing to copy to the device.
     colours = zip(levels.unbind(1), mean, std, strict=True)
     return torch.stack([(colour / 255 - m) / s for colour, m, s in colours], 1)
@@ -54,8 +60,11 @@ def evaluation_view(images: Tensor, size: int, kind: str, mean: Colour, std: Col
     """The plain view of stored images, normalised: uint8 (B, 3, H, W) → float32 (B, 3, size, size).
 
     Images of another size are cropped to their centre if they are of kind "imagenet" and large enough,
-    because those are stored larger on purpose; otherwise their central square is resized.
+    because those are stored larger on purpose; otherwise their central square is resized. The plain view of a
+    vector is the mean of its stored views, of unit length.
     """
+    if kind == "vectors":
+        return F.normalize(images.float().mean(1), dim=-1)
     height, width = images.shape[2:]
     side = size if kind == "imagenet" and min(height, width) >= size else min(height, width)
     top, left = round((height - side) / 2), round((width - side) / 2)

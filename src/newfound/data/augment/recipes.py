@@ -11,6 +11,7 @@ from newfound.data.augment.blur import Blur
 from newfound.data.augment.colour import Equalise, Grey, Jitter, Solarise
 from newfound.data.augment.geometry import Crop, Flip, OneOf, Padded, Resized, Translate
 from newfound.data.augment.op import Op
+from newfound.data.augment.perturb import Perturb
 
 Chain = tuple[Op, ...]
 Colour = tuple[float, float, float]
@@ -122,8 +123,20 @@ def _digits(size: int) -> dict[str, Recipe]:
     }
 
 
+def _vectors(size: int) -> dict[str, Recipe]:
+    """Ours: noise and missing features; small crops are further views."""
+    weak: Chain = (Perturb(size, 0.3, 0.1),)
+    strong: Chain = (Perturb(size, 0.6, 0.2),)
+    return {
+        **dict.fromkeys(("weak", "twice", "twice-reflect"), Recipe(weak)),
+        "v1": Recipe(strong),
+        "v2": Recipe(strong, strong),
+    }
+
+
 _KINDS: Mapping[str, Callable[[int], dict[str, Recipe]]] = {
     "cifar": _cifar,
     "imagenet": _imagenet,
     "digits": _digits,
+    "vectors": _vectors,
 }

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from newfound.core.encoder import Encoder, Preprocessing
 from newfound.core.registry import ENCODERS
-from newfound.nn.encoders import huggingface, lite0, resnet, small  # noqa: F401 (registers the encoders)
+from newfound.nn.encoders import huggingface, lite0, mlp, resnet, small  # noqa: F401 (registers the encoders)
 
 __all__ = ["ENCODERS", "build_encoder", "encoder_for", "encoders_with", "preprocessing_of"]
 
@@ -31,7 +31,9 @@ def preprocessing_of(name: str) -> Preprocessing | None:
 
 
 def encoder_for(kind: str, size: int) -> str:
-    """The name of the default encoder for a `kind` of data whose images are `size` pixels wide."""
+    """The name of the default encoder for a `kind` of data: images `size` pixels wide, or vectors so long."""
+    if kind == "vectors":
+        return f"mlp:{size}"
     if kind == "digits" or size <= 16:
         return "small"
     return "resnet18-cifar" if kind == "cifar" else "resnet18"

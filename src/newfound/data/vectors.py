@@ -1,0 +1,158 @@
+"""Embeddings in place of images: sets of vectors, and data sets of them from arrays and files."""
+
+import csv
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from newfound.core.errors import DataError, UsageError, reason_of, shortened
+from newfound.core.files import as_path
+from newfound.core.source import Source
+from newfound.data.arrays import Labels, checked_classes
+from newfound.data.dataset import Dataset, Look, Split, checked_number, novel_names
+from newfound.data.files import read_csv
+from newfound.data.images import ResidentImages
+from newfound.data.own import own_dataset
+
+
+class Vectors(ResidentImages):
+    """n vectors of D features in V views, as float16 (n, V, D); `take` gives such rows."""
+
+
+def from_embeddings(
+    vectors: npt.ArrayLike,
+    labels: Labels,
+    num_novel: int | None = None,
+    *,
+    names: Sequence[str] | None = None,
+) -> Dataset:
+    """A data set of vectors (n, D), or (n, V, D) with V views of each image, and labels (n,), -1 for none.
+
+    Only the direction of a vector counts. `names` (n,) are the images, if their paths are known; `num_novel`
+    is None if it is unknown.
+    """
+    num_novel = None if num_novel is None else checked_number("num_novel", num_novel)
+    values = unit_vectors(vectors)
+    given = checked_classes(labels, len(values))
+    called = (
+        [f"vector-{row}" for row in range(len(values))] if names is None else [str(each) for each in names]
+    )
+    if len(called) != len(values):
+        raise DataError(f"names must be one per vector, got {len(called)} for {len(values)}.")
+    known, pile = (torch.from_numpy(np.flatnonzero(rows)) for rows in (given >= 0, given < 0))
+    classes, positions = np.unique(given[known], return_inverse=True)
+    every, class_ids = Vectors(values, called), torch.from_numpy(positions.astype(np.int64))
+    look = vector_look(values.shape[2])
+    split = Split(every.select(known), class_ids, every.select(pile), len(classes), num_novel, look)
+    dataset = own_dataset("embeddings", split, [str(label) for label in classes], "", ())
+    return replace(dataset, source=Source(arrays=dataset.fingerprint(), num_novel=num_novel, vectors=True))
+
+
+def load_vectors(path: Path, look: Look) -> tuple[Vectors, tuple[str, ...]]:
+    """The vectors in files, as long as those of a run; none is left out."""
+    names, values = read_embeddings(path)
+    if values.shape[-1] != look.size:
+        raise DataError(
+            f"The vectors in {path} have {values.shape[-1]} features, those of the run {look.size}."
+        )
+    return Vectors(unit_vectors(values), names), ()
+
+
+def unit_vectors(vectors: npt.ArrayLike) -> Tensor:
+    """Finite numbers (n, D) or (n, V, D) → vectors of unit length, float16 (n, V, D)."""
+    values = np.asarray(vectors)
+    numeric = np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)
+    if not numeric or values.ndim not in (2, 3) or not values.size:
+        raise DataError(
+            "Embeddings must be numbers of shape (n, D), or (n, V, D) with V views of each image, got "
+            f"{values.dtype} of shape {values.shape}."
+        )
+    rows = torch.from_numpy(values.astype(np.float32, order="C"))
+    bad = (~rows.isfinite()).flatten(1).any(1).nonzero().flatten()
+    if len(bad):
+        raise DataError(f"Embeddings must be finite; row {int(bad[0])} is not.")
+    return F.normalize(rows if rows.ndim == 3 else rows[:, None], dim=-1).half()
+
+
+def vector_look(size: int) -> Look:
+    """How vectors of `size` features are treated."""
+    return Look(size, "vectors", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), stored=size)
+
+
+def from_embedding_files(
+    embeddings: str | Path, labelled: str | Path, num_novel: int | None = None
+) -> Dataset:
+    """A data set of the vectors in files (see `read_embeddings`) and of a CSV with the labels of some."""
+    table, known = as_path(embeddings, "embeddings"), as_path(labelled, "labelled")
+    names, vectors = read_embeddings(table)
+    rows = {name: row for row, name in enumerate(names)}
+    if len(rows) < len(names):
+        twice = [name for row, name in enumerate(names) if rows[name] != row]
+        raise DataError(f"{table} has more than one vector of {shortened(twice)}.")
+    labels = {os.path.abspath(path): label for path, label in read_csv(known) if label}
+    if without := [path for path in labels if path not in rows]:
+        raise DataError(f"Labelled images without a vector in {table}: {shortened(without)}.")
+    classes = sorted(set(labels.values()))
+    given = np.full(len(names), -1)
+    for path, label in labels.items():
+        given[rows[path]] = classes.index(label)
+    dataset = from_embeddings(vectors, given, num_novel, names=names)
+    source = Source(embeddings=str(table), labelled=str(known), num_novel=num_novel)
+    return replace(dataset, class_names=(*classes, *novel_names(classes, num_novel or 0)), source=source)
+
+
+def read_embeddings(path: Path) -> tuple[list[str], npt.NDArray[np.generic]]:
+    """The absolute paths of images and their vectors (n, D) or (n, V, D).
+
+    A folder of Parquet files, one of them, a CSV, or a `.npy` array beside a `.txt` list of paths. The first
+    column of a table is the path; the others are the features, or one of them is a list of those. Relative
+    paths start at the folder of the file.
+    """
+    shards = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    readers = {".parquet": _read_parquet, ".csv": _read_table, ".npy": _read_array}
+    if not shards or any(each.suffix not in readers for each in shards):
+        raise UsageError(f"Embeddings are Parquet files, a .csv or a .npy file, got {path}.")
+    names, vectors = list[str](), list[npt.NDArray[np.generic]]()
+    for shard in shards:
+        try:
+            found, values = readers[shard.suffix](shard)
+        except (OSError, ValueError) as error:
+            raise DataError(f"Cannot read the embeddings in {shard}: {reason_of(error)}") from None
+        names += [os.path.abspath(os.path.join(shard.parent, name)) for name in found]
+        vectors.append(values)
+    if len({each.shape[1:] for each in vectors}) > 1:
+        raise DataError(f"The files in {path} have vectors of different lengths.")
+    return names, np.concatenate(vectors)
+
+
+Table = tuple[list[str], npt.NDArray[np.generic]]
+
+
+def _read_parquet(path: Path) -> Table:
+    import pyarrow.parquet  # an extra, slow to import
+    from pyarrow import types
+
+    table = pyarrow.parquet.read_table(path)
+    lists = [field.name for field in table.schema if types.is_nested(field.type)]
+    if lists:
+        return table.column(0).to_pylist(), np.array(table.column(lists[0]).to_pylist(), np.float32)
+    columns = [table.column(place).to_numpy() for place in range(1, table.num_columns)]
+    return table.column(0).to_pylist(), np.stack(columns, 1).astype(np.float32)
+
+
+def _read_table(path: Path) -> Table:
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.reader(file) if row][1:]
+    return [row[0] for row in rows], np.array([row[1:] for row in rows], np.float32)
+
+
+def _read_array(path: Path) -> Table:
+    names = path.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
+    return [name for name in names if name], np.load(path, allow_pickle=False)

@@ -1,0 +1,213 @@
+"""Vectors in place of images: data sets from arrays, their views, and the methods that run on them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import newfound
+from newfound.core.errors import DataError, UsageError
+from newfound.core.records import Views
+from newfound.core.registry import method_entry, method_names, recipe_for
+from newfound.core.settings import TrainConfig
+from newfound.core.source import Source
+from newfound.data import load
+from newfound.data.augment import Augmenter, evaluation_view
+from newfound.data.augment.perturb import Perturb
+from newfound.data.loader import Loader
+from newfound.data.vectors import Vectors, from_embeddings, read_embeddings
+from newfound.run.assignments import Assignments
+from newfound.run.folder import Folder
+from newfound.run.preflight import preflight
+
+CPU = torch.device("cpu")
+D = 24
+NEED_MAPS = ("dualrank", "kcl", "mcl")
+
+
+def blobs(each: int = 40, views: int = 1) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Seven classes that are easy to tell apart: (n, V, D) and classes (n,)."""
+    random = np.random.default_rng(0)
+    classes = random.permutation(np.repeat(np.arange(7), each))
+    means = 3 * random.normal(size=(7, D))
+    return means[classes][:, None] + random.normal(size=(len(classes), views, D)), classes
+
+
+def test_a_data_set_holds_the_directions_of_its_vectors() -> None:
+    vectors, classes = blobs(views=2)
+    labels = np.where(classes < 4, classes + 10, -1)
+    names = [f"{row}.png" for row in range(len(labels))]
+    data = from_embeddings(vectors, labels, 3, names=names)
+    split = data.split
+    assert isinstance(split.labelled, Vectors)
+    assert data.class_names == ("10", "11", "12", "13", "novel-1", "novel-2", "novel-3")
+    assert (split.look.kind, split.look.size, data.source and data.source.name) == ("vectors", D, "vectors")
+    pile = np.flatnonzero(labels < 0)
+    assert list(split.unlabelled.names) == [names[row] for row in pile]
+    wanted = vectors[pile] / np.linalg.norm(vectors[pile], axis=-1, keepdims=True)
+    found = split.unlabelled.fetch(torch.arange(len(pile))).float().numpy()
+    np.testing.assert_allclose(found, wanted, atol=1e-3)
+    assert data.fingerprint() == from_embeddings(vectors, labels, 3).fingerprint()
+    assert data.fingerprint() != from_embeddings(-vectors, labels, 3).fingerprint()
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [np.zeros(3), np.zeros((2, 2, 2, 2)), np.array([["a", "b"]], object), np.full((2, 3), np.nan)],
+)
+def test_other_arrays_are_refused(vectors: NDArray[np.generic]) -> None:
+    with pytest.raises(DataError, match="Embeddings must be"):
+        from_embeddings(vectors, np.zeros(len(vectors), int), 1)
+
+
+def test_names_must_be_one_per_vector() -> None:
+    vectors, classes = blobs()
+    with pytest.raises(DataError, match="names"):
+        from_embeddings(vectors, np.where(classes < 4, classes, -1), 3, names=["one"])
+
+
+def test_a_view_is_one_of_the_stored_ones() -> None:
+    vectors = torch.nn.functional.normalize(torch.randn(500, 3, D), dim=-1)
+    u = torch.rand(500, 1 + D)
+    view = Perturb(D, strength=0.0, dropout=0.0)(vectors, u)
+    for row in range(500):
+        torch.testing.assert_close(view[row], vectors[row, int(u[row, 0] * 3)])
+
+
+def test_noise_and_dropout_have_the_declared_distribution() -> None:
+    size, n = 400, 500
+    vector = torch.zeros(n, 1, size)
+    vector[:, 0, 0] = 1.0
+    u = torch.rand(n, 1 + size, generator=torch.Generator().manual_seed(0))
+    u[:, 1] = 0.5  # the first feature is kept and gets no more than a little noise
+    view = Perturb(size, strength=0.5, dropout=0.2)(vector, u)
+    others = (view / view[:, :1])[:, 1:]  # relative to the first feature, which undoes the normalisation
+    assert ((others == 0).float().mean() - 0.2).abs() < 0.01
+    kept = others[others != 0]
+    assert kept.std() == pytest.approx(0.5 / size**0.5, rel=0.05)
+    assert kept.mean().abs() < 1e-3
+    torch.testing.assert_close(view.norm(dim=-1), torch.ones(n))
+
+
+def test_evaluation_sees_the_mean_of_the_views() -> None:
+    vectors = torch.randn(5, 3, D).half()
+    found = evaluation_view(vectors, D, "vectors", (0, 0, 0), (1, 1, 1))
+    means = vectors.float().mean(1)
+    torch.testing.assert_close(found, means / means.norm(dim=-1, keepdim=True))
+
+
+def test_the_loader_gives_views_of_vectors() -> None:
+    vectors, classes = blobs()
+    split = from_embeddings(vectors, np.where(classes < 4, classes, -1), 3).split
+    loader = Loader(
+        split, Views(2, 1), TrainConfig(batch_size=32), uses="both", seed=0, stage="discover", device=CPU
+    )
+    first, again = (loader.batch(next(loader.draws(0))) for _ in range(2))
+    assert [view.shape for view in first.views] == [(2, 32, D), (1, 32, D)]
+    assert all(torch.equal(one, other) for one, other in zip(first.views, again.views, strict=True))
+    assert not torch.equal(first.views[0][0], first.views[0][1])
+    assert Augmenter("v2", "vectors", D, 2, 1, (0, 0, 0), (1, 1, 1)).noise == 1 + D
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in method_names() if "vectors" in method_entry(name).ours])
+def test_a_method_with_settings_for_vectors_separates_what_is_easy_to_separate(
+    name: str, tmp_path: Path
+) -> None:
+    vectors, classes = blobs()
+    data = from_embeddings(vectors, np.where(classes < 4, classes, -1), 3)
+    keys = recipe_for(name, "vectors").flat()
+    quick = {
+        key: value
+        for key, value in {"hidden": 64, "batch_size": 128, "heads": 2, "small_crops": 0}.items()
+        if key in keys
+    }
+    results = newfound.discover(name, data, tmp_path / "run", verbose=False, device="cpu", **quick)
+    assert results.classes is not None
+    found = Assignments.read(Folder(tmp_path / "run").assignments, results.classes.novel).clusters
+    assert newfound.hungarian_accuracy(found, classes[classes >= 4]) > 0.9
+
+
+@pytest.mark.parametrize("name", NEED_MAPS)
+def test_methods_on_maps_say_that_vectors_have_none(name: str) -> None:
+    vectors, classes = blobs()
+    split = from_embeddings(vectors, np.where(classes < 4, classes, -1), 3).split
+    with pytest.raises(UsageError, match=f"{name} needs feature maps"):
+        preflight(recipe_for(name, "vectors"), split)
+
+
+def test_an_encoder_of_images_does_not_take_vectors() -> None:
+    vectors, classes = blobs()
+    split = from_embeddings(vectors, np.where(classes < 4, classes, -1), 3).split
+    with pytest.raises(UsageError, match="does not take vectors"):
+        preflight(recipe_for("uno-v2", "vectors", {"encoder": "resnet18"}), split)
+
+
+def written(folder: Path, form: str) -> Path:
+    """The blobs in files of one form."""
+    vectors, _ = blobs(each=4)
+    rows, names = vectors[:, 0], [f"pictures/{row}.png" for row in range(len(vectors))]
+    if form == "npy":
+        np.save(folder / "x.npy", rows)
+        (folder / "x.txt").write_text("\n".join(names))
+        return folder / "x.npy"
+    if form == "csv":
+        header = ",".join(["filename", *(f"embedding_{place}" for place in range(D))])
+        lines = [",".join([name, *map(str, row)]) for name, row in zip(names, rows, strict=True)]
+        (folder / "x.csv").write_text("\n".join([header, *lines]))
+        return folder / "x.csv"
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for shard in range(2):
+        part = slice(shard * 20, None if shard else 20)
+        table = {"path": names[part], "vector": [row.tolist() for row in rows[part].astype(np.float16)]}
+        parquet.write_table(pyarrow.table(table), folder / f"{shard}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("form", ["npy", "csv", "parquet"])
+def test_embeddings_are_read_from_files(form: str, tmp_path: Path) -> None:
+    vectors, classes = blobs(each=4)
+    table = written(tmp_path, form)
+    lines = [f"pictures/{row}.png,class-{classes[row]}" for row in range(28) if classes[row] < 4]
+    (tmp_path / "known.csv").write_text("\n".join(["path,label", *lines]))
+    source = Source(embeddings=str(table), labelled=str(tmp_path / "known.csv"), num_novel=3)
+    data = load(source)
+    assert data.source == source
+    assert data.class_names[:4] == ("class-0", "class-1", "class-2", "class-3")
+    same = from_embeddings(vectors, np.where(classes < 4, classes, -1), 3)
+    found, wanted = (each.split.unlabelled.fetch(torch.arange(12)).float() for each in (data, same))
+    torch.testing.assert_close(found, wanted, atol=2e-3, rtol=0)
+    assert torch.equal(data.split.labels, same.split.labels)
+    assert data.split.unlabelled.names[0].startswith(str(tmp_path / "pictures"))
+
+
+def test_a_labelled_image_without_a_vector_is_named(tmp_path: Path) -> None:
+    table = written(tmp_path, "csv")
+    (tmp_path / "known.csv").write_text("path,label\npictures/99.png,cat\n")
+    with pytest.raises(DataError, match=r"99\.png"):
+        load(Source(embeddings=str(table), labelled=str(tmp_path / "known.csv")))
+
+
+def test_pickles_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([{}, {}], object), allow_pickle=True)
+    (tmp_path / "x.txt").write_text("a\nb")
+    with pytest.raises(DataError, match="Cannot read"):
+        read_embeddings(tmp_path / "x.npy")
+
+
+def test_a_run_on_vectors_predicts_vectors(tmp_path: Path) -> None:
+    vectors, classes = blobs()
+    data = from_embeddings(vectors, np.where(classes < 4, classes, -1), 3)
+    newfound.discover("centroids", data, tmp_path / "run", verbose=False, device="cpu")
+    new = np.concatenate([vectors[classes == c][:2, 0] for c in range(7)])
+    np.save(tmp_path / "new.npy", new)
+    (tmp_path / "new.txt").write_text("\n".join(map(str, range(14))))
+    found = newfound.predict(tmp_path / "run", tmp_path / "new.npy").classes
+    assert list(found[:8]) == ["0", "0", "1", "1", "2", "2", "3", "3"]
+    assert len(set(found[8:])) == 3
+    np.save(tmp_path / "new.npy", new[:, :5])
+    with pytest.raises(DataError, match="5 features"):
+        newfound.predict(tmp_path / "run", tmp_path / "new.npy")
