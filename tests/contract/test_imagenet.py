@@ -16,6 +16,8 @@ from newfound.data.dataset import Dataset
 from newfound.data.images import ImageSet, ResidentImages
 from tests.tiny import accuracy, tiny_run, weights_of
 
+pytestmark = pytest.mark.slow
+
 KNOWN = ("n01440764", "n02085620", "n07753592")
 NOVEL = SUBSETS["a"][:2]
 BENCHMARK = Benchmark("imagenet-30-a", len(KNOWN), tuple(NOVEL), POOL)
@@ -79,7 +81,7 @@ def small(name: str) -> Recipe:
 
 
 def test_all_but_the_methods_without_one() -> None:
-    assert set(method_names()) - set(WITH_IMAGENET) == {"rkd"}
+    assert set(method_names()) - set(WITH_IMAGENET) == {"centroids", "rkd"}
 
 
 @pytest.mark.parametrize("name", WITH_IMAGENET)

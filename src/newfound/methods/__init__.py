@@ -1,6 +1,7 @@
 """One paper per file. Importing the package registers the methods."""
 
 from newfound.methods import (  # noqa: F401 (registers the methods)
+    centroids,
     comex,
     dtc,
     dualrank,

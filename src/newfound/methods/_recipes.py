@@ -104,6 +104,37 @@ DTC's crops go down to 8 %.
 RS_IMAGENET_VIEWS = RS_IMAGENET | {"consistency": 10.0}
 """The same for methods with a consistency weight."""
 
+VECTORS_PRETRAINING = {
+    "pretrain.epochs": 20,
+    "pretrain.batch_size": 256,
+    "pretrain.lr": 0.05,
+    "pretrain.warmup": 2,
+}
+VECTORS = {
+    "heads": 2,
+    "hidden": 512,
+    "small_crops": 0,
+    "epochs": 30,
+    "batch_size": 512,
+    "lr": 0.1,
+    "warmup": 4,
+    **VECTORS_PRETRAINING,
+}
+"""Ours, for embeddings; batches are large, so that each has several vectors of every class."""
+
+RS_VECTORS = {
+    "rotnet.epochs": 0,
+    "known.epochs": 20,
+    "known.batch_size": 256,
+    "known.lr": 0.05,
+    "known.trains": "all",
+    "epochs": 40,
+    "batch_size": 256,
+    "lr": 0.05,
+    "trains": "all",
+}
+"""Ours, for embeddings, which cannot be rotated."""
+
 IMAGENET = {
     "epochs": 60,
     "batch_size": 512,
@@ -156,6 +187,7 @@ register_matched(
         "": _MATCHED,
         "digits": _matched(DIGITS, rampup=15),
         "own": _matched(OWN),
+        "vectors": _matched(VECTORS, rampup=10),
         "imagenet-30": _matched(IMAGENET, rampup=15),
     }
 )

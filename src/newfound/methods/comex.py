@@ -48,7 +48,7 @@ from newfound.core.settings import (
     setting,
 )
 from newfound.losses.prediction import swapped_cross_entropy
-from newfound.methods._recipes import DIGITS, IMAGENET, OWN, WITH_CONSTRAINTS
+from newfound.methods._recipes import DIGITS, IMAGENET, OWN, VECTORS, WITH_CONSTRAINTS
 from newfound.nn.heads import CosineHead, MultiHead, joint_logits
 from newfound.nn.memory import Memory
 from newfound.pseudo.sinkhorn import joint_targets, sinkhorn
@@ -60,7 +60,11 @@ from newfound.pseudo.sinkhorn import joint_targets, sinkhorn
         **{name: {} for name in ("cifar10", "cifar100-20", "cifar100-50")},
         "imagenet-30": IMAGENET | {"batch_size": 256, "batch_experts": False},
     },
-    ours={"digits": DIGITS | {"augmentation": "v2", "pretrain.augmentation": "v2"}, "own": OWN},
+    ours={
+        "digits": DIGITS | {"augmentation": "v2", "pretrain.augmentation": "v2"},
+        "own": OWN,
+        "vectors": VECTORS,
+    },
     variations=WITH_CONSTRAINTS,
 )
 class ComEx(Method):

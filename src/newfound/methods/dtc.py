@@ -34,7 +34,7 @@ from newfound.core.registry import register
 from newfound.core.settings import Count, NonNegative, Positive, ShareBelowOne, TrainConfig, setting
 from newfound.losses.clustering import kl_element_mean, target_distribution
 from newfound.losses.prediction import ramp_up
-from newfound.methods._recipes import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN, must_hold
+from newfound.methods._recipes import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN, RS_VECTORS, must_hold
 from newfound.nn.frozen import FrozenClassifier
 from newfound.nn.heads import LinearHead
 from newfound.stages.centres import CENTRES, ClusterHead
@@ -73,6 +73,7 @@ _IMAGENET = RS_IMAGENET | {
     ours={
         "digits": RS_DIGITS | {"rampup": 5, "centres.batch_size": 64},
         "own": RS_OWN | {"epochs": 100},
+        "vectors": RS_VECTORS | {"rampup": 5},
     },
 )
 class DTC(Method):

@@ -22,7 +22,7 @@ from newfound.core.registry import register
 from newfound.core.settings import Count, NonNegative, Positive, PositiveFloat, TwoOrMore, setting
 from newfound.losses.divergence import inter_class, intra_class
 from newfound.losses.prediction import swapped_cross_entropy
-from newfound.methods._recipes import DIGITS, IMAGENET, OWN, UNO_SCHEDULES
+from newfound.methods._recipes import DIGITS, IMAGENET, OWN, UNO_SCHEDULES, VECTORS
 from newfound.nn.heads import CosineHead, MultiHead, joint_logits
 from newfound.pseudo.sinkhorn import unified_targets
 
@@ -35,7 +35,7 @@ from newfound.pseudo.sinkhorn import unified_targets
         "cifar100-50": {"overcluster": 3},
         "imagenet-30": IMAGENET | {"heads": 2, "overcluster": 4, "lr": 0.2},
     },
-    ours={"digits": DIGITS | {"alpha": 0.01}, "own": OWN},
+    ours={"digits": DIGITS | {"alpha": 0.01}, "own": OWN, "vectors": VECTORS},
     variations={
         "inter-only": {"beta": 0.0},
         "intra-only": {"alpha": 0.0},

@@ -34,7 +34,11 @@ def _pretraining(values: Overrides) -> Overrides:
         **dict.fromkeys(("cifar10", "cifar100"), RS_CIFAR),
         "imagenet-30": _pretraining(RS_IMAGENET),
     },
-    ours={"digits": _pretraining(RS_DIGITS), "own": _pretraining(RS_OWN)},
+    ours={
+        "digits": _pretraining(RS_DIGITS),
+        "own": _pretraining(RS_OWN),
+        "vectors": {"encoder": "identity", "rotnet.epochs": 0, "known.epochs": 0, "known.trains": "all"},
+    },
 )
 class FeatureKMeans(Method):
     """k-means centres of the unlabelled images and means of the known classes."""

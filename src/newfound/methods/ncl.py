@@ -37,6 +37,7 @@ from newfound.methods._recipes import (
     RS_IMAGENET_VIEWS,
     RS_OWN,
     RS_SCHEDULES,
+    RS_VECTORS,
 )
 from newfound.nn.heads import LinearHead
 from newfound.nn.memory import Memory
@@ -50,7 +51,12 @@ _FEW = {"memory": 500, "known_memory": 500}
 @register(
     "ncl",
     published={"cifar10": RS_CIFAR | {"farthest": 50}, "cifar100-20": _CIFAR100, "imagenet-30": _IMAGENET},
-    ours={"cifar100": _CIFAR100, "digits": RS_DIGITS | _FEW, "own": RS_OWN | _FEW},
+    ours={
+        "cifar100": _CIFAR100,
+        "digits": RS_DIGITS | _FEW,
+        "own": RS_OWN | _FEW,
+        "vectors": RS_VECTORS | _FEW | {"rampup": 10},
+    },
     variations={"hard-negatives": {"hard_negatives": 400}, "no-hard-negatives": {"hard_negatives": 0}},
 )
 class NCL(Method):

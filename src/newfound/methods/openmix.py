@@ -34,6 +34,7 @@ from newfound.methods._recipes import (
     RS_IMAGENET_VIEWS,
     RS_OWN,
     RS_SCHEDULES,
+    RS_VECTORS,
 )
 from newfound.nn.heads import LinearHead
 from newfound.pseudo.pairs import equal_top_k
@@ -49,6 +50,7 @@ from newfound.pseudo.sinkhorn import joint_targets
         "imagenet-30": RS_IMAGENET_VIEWS,
         "digits": RS_DIGITS | {"top": 1, "mixing": 0.3},
         "own": RS_OWN,
+        "vectors": RS_VECTORS | {"rampup": 10},
     },
 )
 class OpenMix(Method):

@@ -24,7 +24,7 @@ from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
 from newfound.core.settings import Count, NonNegative, Positive, PositiveFloat, TwoOrMore, setting
 from newfound.losses.prediction import swapped_cross_entropy
-from newfound.methods._recipes import DIGITS, OWN, UNO_SCHEDULES, WITH_CONSTRAINTS, must_hold
+from newfound.methods._recipes import DIGITS, OWN, UNO_SCHEDULES, VECTORS, WITH_CONSTRAINTS, must_hold
 from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
 from newfound.nn.heads import CosineHead, MultiHead, joint_logits
 from newfound.pseudo.sinkhorn import unified_targets
@@ -37,6 +37,7 @@ from newfound.pseudo.sinkhorn import unified_targets
         "cifar10": {},
         "digits": {key: value for key, value in DIGITS.items() if key != "overcluster"},
         "own": OWN,
+        "vectors": VECTORS,
     },
     variations=WITH_CONSTRAINTS,
 )

@@ -23,7 +23,7 @@ from newfound.core.encoder import Encoder
 from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
-from newfound.core.settings import Count, NonNegative, Positive, setting
+from newfound.core.settings import Count, NonNegative, Overrides, Positive, setting
 from newfound.losses.pairs import joint_training
 from newfound.losses.prediction import ramp_up
 from newfound.methods._recipes import (
@@ -33,12 +33,17 @@ from newfound.methods._recipes import (
     RS_IMAGENET_VIEWS,
     RS_OWN,
     RS_SCHEDULES,
+    RS_VECTORS,
 )
 from newfound.nn.heads import LinearHead
 from newfound.pseudo.pairs import equal_top_k
 
 # docs/lab-notes.md has how the value for digits was chosen.
-_OURS = {"digits": RS_DIGITS | {"top": 1}, "own": RS_OWN}
+_OURS: dict[str, Overrides] = {
+    "digits": RS_DIGITS | {"top": 1},
+    "own": RS_OWN,
+    "vectors": RS_VECTORS | {"rampup": 10},
+}
 
 
 @register(

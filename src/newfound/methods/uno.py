@@ -23,7 +23,7 @@ from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
 from newfound.core.settings import Count, Positive, PositiveFloat, TwoOrMore, setting
 from newfound.losses.prediction import swapped_cross_entropy
-from newfound.methods._recipes import DIGITS, IMAGENET, OWN, UNO_SCHEDULES, WITH_CONSTRAINTS
+from newfound.methods._recipes import DIGITS, IMAGENET, OWN, UNO_SCHEDULES, VECTORS, WITH_CONSTRAINTS
 from newfound.nn.heads import CosineHead, MultiHead, joint_logits
 from newfound.pseudo.sinkhorn import unified_targets
 
@@ -51,7 +51,11 @@ _V1 = {
         **{name: {} for name in ("cifar10", "cifar100-20", "cifar100-50")},
         "imagenet-30": IMAGENET | {"heads": 3, "lr": 0.01},
     },
-    ours={"digits": DIGITS | {"augmentation": "v2", "pretrain.augmentation": "v2"}, "own": OWN},
+    ours={
+        "digits": DIGITS | {"augmentation": "v2", "pretrain.augmentation": "v2"},
+        "own": OWN,
+        "vectors": VECTORS,
+    },
     variations=WITH_CONSTRAINTS,
 )
 @register(
@@ -63,7 +67,7 @@ _V1 = {
         "cifar100-50": {"overcluster": 3},
         "imagenet-30": IMAGENET | {"overcluster": 4, "lr": 0.2},
     },
-    ours={"digits": DIGITS, "own": OWN},
+    ours={"digits": DIGITS, "own": OWN, "vectors": VECTORS},
     variations={"appendix": {}},
 )
 class UNO(Method):

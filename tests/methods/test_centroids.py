@@ -1,0 +1,144 @@
+"""Centroids: the metric of the known classes, neighbours, balance, and the choice between them."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from newfound.core.records import Task
+from newfound.methods.centroids import (
+    Centroids,
+    _at_most,
+    average,
+    balance,
+    principal_components,
+    whitening,
+)
+from newfound.metrics.clustering import hungarian_accuracy
+from newfound.nn.encoders.mlp import Identity
+
+D, KNOWN, NOVEL, EACH = 12, 8, 4, 40
+
+
+def random(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+class Blobs:
+    """A bank of classes that differ in the first half of their features; the others vary far more."""
+
+    def __init__(self) -> None:
+        means = torch.zeros(KNOWN + NOVEL, D)
+        means[:, : D // 2] = 2 * torch.randn(KNOWN + NOVEL, D // 2, generator=random())
+        spread = torch.cat([torch.full((D // 2,), 0.5), torch.full((D // 2,), 4.0)])
+        classes = torch.arange(KNOWN + NOVEL).repeat_interleave(EACH)
+        points = means[classes] + spread * torch.randn(len(classes), D, generator=random(1))
+        is_known = classes < KNOWN
+        self.labels, self.known = classes[is_known], points[is_known]
+        self.truth, self.novel = classes[~is_known] - KNOWN, points[~is_known]
+
+    def labelled(self, function: Callable[[Tensor], Tensor], rows: Tensor | None = None) -> Tensor:
+        return function(self.known)
+
+    def unlabelled(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        return function(self.novel)
+
+
+def fitted(seed: int = 0, **settings: float) -> Centroids:
+    torch.manual_seed(seed)
+    task = Task(KNOWN, NOVEL, NOVEL * EACH)
+    method = Centroids(Identity(str(D)), task, Centroids.Config(**settings))  # type: ignore[arg-type]
+    method.begin(Blobs())
+    return method.eval()
+
+
+def test_whitening_is_the_inverse_root_of_the_shrunk_covariance_within_classes() -> None:
+    points, labels = torch.randn(60, 5, generator=random()), torch.arange(60) % 4
+    within = np.zeros((5, 5))
+    for c in range(4):
+        own = points[labels == c].numpy().astype(float)
+        for x in own:
+            within += np.outer(x - own.mean(0), x - own.mean(0)) / (60 - 4)
+    shrunk = within + 0.3 * np.linalg.eigvalsh(within).mean() * np.eye(5)
+    found = whitening(points, labels, 0.3).numpy().astype(float)
+    np.testing.assert_allclose(found @ shrunk @ found, np.eye(5), atol=1e-5)
+    np.testing.assert_allclose(found, found.T, atol=1e-6)
+    assert torch.equal(whitening(points, labels, math.inf), torch.eye(5))
+
+
+def test_one_image_of_each_class_says_nothing_of_the_variance_within() -> None:
+    assert torch.equal(whitening(torch.randn(3, 4), torch.arange(3), 1.0), torch.eye(4))
+
+
+def test_principal_components_are_those_of_numpy() -> None:
+    points = torch.randn(50, 6, generator=random()) * torch.arange(1, 7)
+    points = points - points.mean(0)
+    _, _, rows = np.linalg.svd(points.numpy().astype(float))
+    found = principal_components(points, 3).numpy()
+    for component in range(3):
+        assert abs(found[:, component] @ rows[component]) == pytest.approx(1, abs=1e-4)
+
+
+def test_an_average_is_over_the_nearest_of_the_pile() -> None:
+    x, pile = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (3, 20))
+    found = average(x, pile, 5)
+    for row in range(3):
+        order = sorted(range(20), key=lambda j: -float(x[row] @ pile[j]))[:5]
+        total = x[row] + sum((pile[j] for j in order), torch.zeros(4))
+        torch.testing.assert_close(found[row], total / total.norm())
+
+
+def test_balance_gives_each_cluster_its_share() -> None:
+    logits = torch.randn(90, 3, generator=random()) + torch.tensor([3.0, 0.0, -1.0])
+    shares = (logits + balance(logits)).softmax(1)
+    torch.testing.assert_close(shares.sum(0), torch.full((3,), 30.0), rtol=1e-3, atol=1e-3)
+
+
+def test_at_most_some_of_each_class_are_drawn() -> None:
+    labels = torch.tensor([4, 2, 4, 2, 4, 7])
+    rows = _at_most(labels, 2, random())
+    assert labels[rows].tolist() == [2, 2, 4, 4, 7]
+    assert len(set(rows.tolist())) == 5
+
+
+def test_the_known_classes_teach_which_features_matter() -> None:
+    bank, found = Blobs(), fitted()
+    _, novel = found.both_scores(bank.novel)
+    assert hungarian_accuracy(novel[0].argmax(1), bank.truth) > 0.9
+    assert not found.offsets.any()
+    plain = fitted(trials=0, neighbours=0)  # no choice: neither whitened nor balanced
+    _, without = plain.both_scores(bank.novel)
+    assert hungarian_accuracy(without[0].argmax(1), bank.truth) < 0.8
+
+
+def test_known_classes_are_recognised_too() -> None:
+    bank, found = Blobs(), fitted()
+    joint = found.scores(bank.known)[0]
+    assert (joint.argmax(1) == bank.labels).float().mean() > 0.8
+
+
+def test_the_seed_decides_everything() -> None:
+    first, again = fitted(3).state_dict(), fitted(3).state_dict()
+    assert all(torch.equal(value, again[key]) for key, value in first.items())
+
+
+def test_with_too_few_known_classes_nothing_is_hidden() -> None:
+    method = Centroids(Identity("4"), Task(3, 2, 10), Centroids.Config())
+    choice = method.choose(torch.randn(9, 4), torch.arange(9) % 3, random())
+    assert (choice.shrinkage, choice.averaged, choice.balanced) == (math.inf, False, False)
+
+
+def test_classes_of_equal_size_may_be_balanced() -> None:
+    bank, method = Blobs(), fitted(balanced=True)
+    _, novel = method.both_scores(bank.novel)
+    assert hungarian_accuracy(novel[0].argmax(1), bank.truth) > 0.9
+    plain, even = method.cluster(F.normalize(bank.novel, dim=-1), NOVEL, 5, random())
+    assert not plain.offsets.any()
+    logits = F.normalize(bank.novel, dim=-1) @ even.centres.T / method.config.tau + even.offsets
+    torch.testing.assert_close(
+        logits.softmax(1).sum(0), torch.full((NOVEL,), float(EACH)), rtol=0.01, atol=0.1
+    )
