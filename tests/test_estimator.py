@@ -18,6 +18,8 @@ from newfound.core.errors import DataError, RunError, UsageError
 from newfound.run.models import Results
 from tests.tiny import QUICK, stripes
 
+pytestmark = pytest.mark.slow
+
 Images = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 

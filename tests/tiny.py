@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newfound.core.registry import recipe_for
+from newfound.core.registry import method_entry, recipe_for
 from newfound.core.settings import Recipe
 from newfound.data.dataset import Dataset
 from newfound.engine.checkpoint import Checkpoint
@@ -40,7 +40,7 @@ def tiny_recipe(method: str, **overrides: object) -> Recipe:
     tiny = {key: value for key, value in (TINY | NARROW).items() if key in known}
     for stage in recipe.pretraining:
         tiny |= {f"{stage}.{key}": value for key, value in STAGE.items()}
-    if method == "kmeans":
+    if not method_entry(method).method.schedules["discover"].epochs:
         tiny["epochs"] = 0
     return recipe_for(method, "digits", tiny | overrides)
 

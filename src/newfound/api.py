@@ -56,8 +56,9 @@ def discovered(run: Run) -> Results:
     results = run.discover()
     if run.data.source is None or not run.data.source.has_truth:
         images = run.data.split.unlabelled
-        write_page(Review.open(run.folder.path), trained.Pictures(images))
-        log.info("open %s to see the classes", run.folder.report)
+        if trained.has_pictures(images):
+            write_page(Review.open(run.folder.path), trained.Pictures(images))
+            log.info("open %s to see the classes", run.folder.report)
     log.info("images in each novel class: %s", ", ".join(map(str, results.cluster_sizes)))
     for warning in results.warnings:
         log.warning(warning)

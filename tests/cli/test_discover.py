@@ -23,6 +23,8 @@ from newfound.run.folder import Folder
 from tests.cli.calls import DIGITS, TINY, UNTRAINED, changed, contents, newfound, refused, works
 from tests.cli.conftest import Finished
 
+pytestmark = pytest.mark.slow
+
 LONG = ("discover", "iic", *DIGITS, *changed(TINY, "epochs=100000"), "--out", "run")
 
 
@@ -250,11 +252,12 @@ def tiny(method: str, benchmark: str, overrides: Overrides) -> Recipe:
     known = recipe_for(method, benchmark, {"track": overrides["track"]}).flat()
     narrow = {key: value for key, value in wanted.items() if key in known}
     return recipe_for(
-        method, benchmark, {**narrow, **overrides, **({"epochs": 0} if method == "kmeans" else {})}
+        method,
+        benchmark,
+        {**narrow, **overrides, **({"epochs": 0} if method in ("centroids", "kmeans") else {})},
     )
 
 
-@pytest.mark.slow
 def test_the_demo_replaces_only_an_earlier_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newfound.cli.demo.recipe_for", tiny)
     monkeypatch.setattr(
@@ -279,7 +282,6 @@ def test_the_demo_replaces_only_an_earlier_demo(monkeypatch: pytest.MonkeyPatch)
     refused(2, ("demo",), "runs/demo/edits.jsonl, your work", "Choose another")
 
 
-@pytest.mark.slow
 def test_a_demo_that_fails_leaves_the_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newfound.cli.demo.recipe_for", tiny)
     monkeypatch.setattr(

@@ -15,6 +15,7 @@ from tests.cli.calls import DIGITS, TINY, contents, refused, works
 from tests.cli.conftest import Finished, OwnImages
 
 
+@pytest.mark.slow
 def test_the_review_page_is_served_until_ctrl_c(mine: Path) -> None:
     call = [sys.executable, "-u", "-m", "newfound", "review", str(mine)]
     program = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -4,7 +4,6 @@ import io
 import logging
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ IMAGES = {"--data", "--data-dir", "--subset", "--labelled", "--unlabelled", "--s
 TRAINING = {"method", "settings", *IMAGES, "--out", "--stop-after"}
 SURFACE = {
     "demo": {"--out", "--seed"},
-    "discover": {*TRAINING, "--num-novel", "--until", "--pretrained", "--resume"},
+    "discover": {*TRAINING, "--embeddings", "--num-novel", "--until", "--pretrained", "--resume"},
     "estimate": {*TRAINING, "--algorithm", "--resume"},
     "predict": {"run", "images", "--out", "--strict"},
     "export": {"run", "out", "--format", "--link"},
@@ -108,9 +107,7 @@ def test_verbs_that_compute_nothing_do_not_import_torch(call: tuple[str, ...], m
         "except SystemExit as end:\n    assert not end.code, end.code\n"
         "assert 'torch' not in sys.modules"
     )
-    start = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert time.perf_counter() - start < 5  # a second on an idle machine
 
 
 def _largest(run: Path) -> str:

@@ -252,6 +252,7 @@ def test_a_capture_that_runs_out_of_memory_is_no_fallback(
     assert ran_out_of_memory(caught.value)
 
 
+@pytest.mark.slow
 def test_a_backward_that_cannot_be_compiled_leaves_nothing_behind(
     digits: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:

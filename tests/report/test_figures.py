@@ -32,6 +32,8 @@ from newfound.report.figures import (
 from newfound.run.models import EpochLine, Estimate
 from newfound.run.trained import RunScores
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["cat", "dog", "frog", "horse", "ship"]
 FILES = [
     f"{figure}.{kind}"

@@ -21,6 +21,8 @@ from newfound.run.models import Session
 from newfound.run.provenance import commit
 from tests.tiny import CPU, stop_in, tiny_recipe, tiny_run, weights_of
 
+pytestmark = pytest.mark.slow
+
 KILLS = 20
 CALL = [
     *(sys.executable, "-m", "newfound", "discover", "iic", "--data", "digits", "--subset", "12", "--resume"),
@@ -48,7 +50,6 @@ def started(out: Path) -> multiprocessing.process.BaseProcess:
     return process
 
 
-@pytest.mark.slow
 def test_sigkill_at_random_moments(tmp_path: Path) -> None:
     """Twenty kills, spread over the whole life of a run; each time it is resumed and killed again."""
     whole = finish(tmp_path / "whole" / "run")

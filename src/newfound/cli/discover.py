@@ -27,7 +27,7 @@ from newfound.run.folder import Folder
 from newfound.run.models import Estimate
 from newfound.run.recipe import split_settings
 from newfound.run.run import Run
-from newfound.run.trained import Pictures
+from newfound.run.trained import Pictures, has_pictures
 
 EPILOGS = {
     "estimate": "Settings of the estimate: "
@@ -46,6 +46,7 @@ def discover(
     subset: opt.Subset = None,
     labelled: opt.Labelled = None,
     unlabelled: opt.Unlabelled = None,
+    embeddings: opt.Embeddings = None,
     num_novel: opt.NumNovel = None,
     size: opt.Size = None,
     strict: opt.Strict = False,
@@ -61,7 +62,7 @@ def discover(
     stop_after: opt.StopAfter = None,
 ) -> None:
     """Find the novel classes: pretrain, discover, write the results, assignments and a page."""
-    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict, num_novel)
+    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict, num_novel, embeddings)
     method, overrides = opt.method_and_settings(method, settings)
     if pretrained is not None:
         overrides["pretrained"] = str(pretrained)
@@ -77,7 +78,7 @@ def discover(
         results = run.discover()
     show_results(results)
     console().print(f"written: {run.folder.results}, {run.folder.assignments}")
-    if not run.source.has_truth:
+    if not run.source.has_truth and has_pictures(run.data.split.unlabelled):
         write_page(Review.open(run.folder.path), Pictures(run.data.split.unlabelled))
         console().print(f"Open {run.folder.report} to look at the classes.")
 

@@ -39,7 +39,7 @@ def encoders() -> None:
     for name in ENCODERS.names():
         if name.endswith(":"):  # any model of a library
             found: Encoder | type[Encoder] = ENCODERS.get(name).func  # type: ignore[attr-defined]
-            features, parameters, pretrained = "", "", "yes"
+            features, parameters, pretrained = "", "", "no" if found.of_vectors else "yes"
         else:
             with torch.device("meta"):
                 found = encoder = build_encoder(name, pretrained=False)
@@ -48,7 +48,7 @@ def encoders() -> None:
             pretrained = "yes" if encoder.pretrained else "no"
         needs = found.missing() or ("installed" if pretrained == "yes" else "")
         what = ENCODERS.descriptions[name]
-        shown = f"{name}MODEL" if name.endswith(":") else name
+        shown = f"{name}{'LENGTH' if found.of_vectors else 'MODEL'}" if name.endswith(":") else name
         table.add_row(shown, features, parameters, pretrained, needs, found.licence, what)
     console().print(table)
 

@@ -29,6 +29,10 @@ Subset = Annotated[int | None, typer.Option(min=1, help="Use at most this many i
 Labelled = Annotated[
     str | None, typer.Option(help="Your labelled images: one folder for each class, or a CSV.")
 ]
+Embeddings = Annotated[
+    str | None,
+    typer.Option(help="Vectors instead of images: Parquet, CSV or .npy; --labelled is then a CSV."),
+]
 Unlabelled = Annotated[str | None, typer.Option(help="Your unlabelled images: a folder, a CSV or a list.")]
 
 
@@ -92,6 +96,7 @@ def source_of(
     size: int | None,
     strict: bool,
     num_novel: str | None = None,
+    embeddings: str | None = None,
 ) -> Source:
     """The images that the options name."""
     number = None if num_novel in (None, AUTO) else int(num_novel)
@@ -104,6 +109,7 @@ def source_of(
         size=size,
         strict=strict,
         num_novel=number,
+        embeddings=embeddings,
     )
 
 

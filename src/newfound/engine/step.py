@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from newfound.core.errors import ran_out_of_memory, reason_of
 from newfound.core.learner import Learner
@@ -224,7 +224,9 @@ def learner_optimiser(learner: Learner, train: TrainConfig) -> torch.optim.Optim
 
     Frozen parameters never get a gradient, so they stay as they are.
     """
-    parameters = list(learner.parameters())
+    parameters = list(learner.parameters()) or [
+        nn.Parameter(torch.zeros(()))
+    ]  # centroids of vectors have none
     on_gpu = parameters[0].is_cuda
     lr: float | Tensor = torch.zeros((), device=parameters[0].device) if on_gpu else 0.0
     if train.optimiser == "adam":

@@ -47,10 +47,12 @@ class Batch:
         finished = [job.folder.path.name for job in jobs if job.folder.results.exists()]
         for job in jobs:
             _check_code(job)
+            run = self._run(job)
             if job.folder.results.exists():
+                job.folder.check(run.request, resume=True)
                 self._check_images(job.folder)
             else:
-                self._run(job).check()
+                run.check()
         if finished:
             place = jobs[0].folder.path.parent
             log.info(

@@ -37,9 +37,12 @@ def build_stage(
     config = recipe.config if stage == "discover" else kind.Config()
     name, train = encoder_name(recipe, look), recipe.train[stage]
     encoder = build_encoder(name, pretrained)
-    if not encoder.has_maps and (kind.needs_maps or train.trains == "last-block"):
+    if encoder.of_vectors != (look.kind == "vectors"):
+        raise UsageError(f"The encoder {name} does not take {'images' if encoder.of_vectors else 'vectors'}.")
+    needs_maps = kind.needs_maps or method_entry(recipe.method).method.needs_maps
+    if not encoder.has_maps and (needs_maps or train.trains == "last-block"):
         prefix = "" if stage == "discover" else f"{stage}."
-        what = recipe.method if kind.needs_maps else f"{prefix}trains=last-block"
+        what = recipe.method if needs_maps else f"{prefix}trains=last-block"
         raise UsageError(f"{what} needs feature maps, which the encoder {name} does not have.")
     learner = kind(encoder, task, config)
     if train.trains == "last-block":
@@ -62,8 +65,11 @@ def build_method(
 
 
 def encoder_name(recipe: Recipe, look: Look) -> str:
-    """The encoder that `encoder=auto` stands for."""
-    return encoder_for(look.kind, look.size) if recipe.run.encoder == "auto" else recipe.run.encoder
+    """The encoder that `encoder=auto` stands for; those of vectors are named with their length."""
+    name = recipe.run.encoder
+    if name == "auto":
+        return encoder_for(look.kind, look.size)
+    return f"{name}:{look.size}" if look.kind == "vectors" and name in ("mlp", "identity") else name
 
 
 def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, device: torch.device) -> Loader:

@@ -11,14 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newfound.core.errors import CheckpointError, Hint, UsageError
+from newfound.core.errors import CheckpointError, DataError, Hint, UsageError
 from newfound.core.files import check_apart, write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
 from newfound.data import load
 from newfound.data.dataset import Dataset
+from newfound.data.decode import decode_all
 from newfound.data.folders import load_pile
 from newfound.data.images import ImageSet
+from newfound.data.vectors import Vectors, load_vectors
 from newfound.engine.checkpoint import load_strictly
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.evaluate import Viewer, scores_of
@@ -77,12 +79,21 @@ def images_of(folder: Folder, data_dir: str | None = None) -> Dataset:
     return data
 
 
+def has_pictures(images: ImageSet) -> bool:
+    """Whether there are images to show: all but vectors that are not named after files."""
+    return not isinstance(images, Vectors) or all(map(os.path.isfile, images.names))
+
+
 class Pictures:
     """The unlabelled images of a run as a page shows them, by row."""
 
     def __init__(self, images: ImageSet) -> None:
-        self._images, self.size = images, max(images.size)
-        """Side in pixels of the images that the network was trained on."""
+        """Of loaded images, or of the image files that vectors are named after."""
+        if not has_pictures(images):
+            raise DataError("These vectors have no image files to show.")
+        self._images = images
+        self.size = PICTURE_SIDE if isinstance(images, Vectors) else max(images.size)
+        """Side in pixels of the pictures."""
 
     @classmethod
     def load(cls, folder: Folder, data_dir: str | None = None) -> "Pictures":
@@ -91,6 +102,12 @@ class Pictures:
 
     def __call__(self, rows: NDArray[np.integer]) -> list[NDArray[np.uint8]]:
         """Rows (m,) → images (3, H, W)."""
+        if isinstance(self._images, Vectors):
+            files = [self._images.names[row] for row in rows.tolist()]
+            pixels, _, failures = decode_all(files, (self.size, self.size), strict=False)
+            if failures:
+                raise DataError(f"An image of the run cannot be read: {failures[0]}.", Hint.RELOCATE)
+            return list(pixels.numpy())
         index = torch.tensor(rows.tolist(), dtype=torch.int64, device=self._images.device)
         taken: NDArray[np.uint8] = self._images.take(index).cpu().numpy()
         return list(taken)
@@ -118,7 +135,10 @@ def predict(folder: Folder, images: Path, strict: bool = False, with_features: b
             "%s scores known and novel classes separately; which of them an image is in is only a guess",
             folder.request().method,
         )
-    pile, skipped = load_pile(images, run.state.look.stored, strict)
+    look = run.state.look
+    pile, skipped = (
+        load_vectors(images, look) if look.kind == "vectors" else load_pile(images, look.stored, strict)
+    )
     shares = run.scores(pile).softmax(-1).cpu().numpy()
     features = run.features(pile).cpu().numpy() if with_features else None
     return Prediction([os.path.abspath(name) for name in pile.names], shares, features, skipped)
