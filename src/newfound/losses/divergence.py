@@ -49,7 +49,7 @@ def inter_class(logits: Tensor, N: int, tau: float, form: Literal["full", "cross
     cosines. `cross` keeps the cross-entropies of the pairs and drops their entropies, which KL rewards for
     being low.
     """
-    log_p = (logits / tau).log_softmax(-1)
+    log_p = (logits.float() / tau).log_softmax(-1)
     between = mean_symmetric_kl if form == "full" else mean_symmetric_cross_entropy
     return between(log_p[..., :N, :], log_p[..., N:, :]).mean()
 
@@ -66,8 +66,8 @@ def intra_class(
 
     All heads share the known logits, so those of the first head are used.
     """
-    known = (logits[:, :1, :N, :num_known] / tau).log_softmax(-1)
-    novel = (logits[:, :, N:, num_known:] / tau).log_softmax(-1)
+    known = (logits[:, :1, :N, :num_known].float() / tau).log_softmax(-1)
+    novel = (logits[:, :, N:, num_known:].float() / tau).log_softmax(-1)
     if divergence == "mse":
         return view_mse(known.exp()).mean() + view_mse(novel.exp()).mean()
     l_known, l_novel = view_symmetric_kl(known).mean(), view_symmetric_kl(novel).mean()
