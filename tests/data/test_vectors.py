@@ -17,10 +17,11 @@ from newfound.data import load
 from newfound.data.augment import Augmenter, evaluation_view
 from newfound.data.augment.perturb import Perturb
 from newfound.data.loader import Loader
-from newfound.data.vectors import Vectors, from_embeddings, read_embeddings
+from newfound.data.vectors import Vectors, from_embeddings, read_embeddings, unit_vectors
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
 from newfound.run.preflight import preflight
+from newfound.run.trained import Trained
 
 CPU = torch.device("cpu")
 D = 24
@@ -196,6 +197,17 @@ def test_pickles_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("a\nb")
     with pytest.raises(DataError, match="Cannot read"):
         read_embeddings(tmp_path / "x.npy")
+
+
+def test_without_unlabelled_vectors_a_run_learns_the_known_classes(tmp_path: Path) -> None:
+    vectors, classes = blobs()
+    results = newfound.discover("centroids", from_embeddings(vectors, classes, 0), tmp_path, verbose=False)
+    assert results.classes is not None
+    assert (results.classes.novel, results.cluster_sizes, results.warnings) == ([], [], [])
+    found = Trained.load(Folder(tmp_path)).scores(Vectors(unit_vectors(vectors), list(map(str, classes))))
+    assert (found.argmax(1).numpy() == classes).all()
+    with pytest.raises(UsageError, match="num_novel must be a whole number from 1"):
+        from_embeddings(vectors, np.where(classes < 4, classes, -1), 0)
 
 
 def test_a_run_on_vectors_predicts_vectors(tmp_path: Path) -> None:

@@ -47,11 +47,12 @@ class Split:
     unlabelled: ImageSet
     num_known: int
     num_novel: int | None
-    """None if it is not known."""
+    """None if it is not known; 0 only if every image is labelled."""
     look: Look
 
     def __post_init__(self) -> None:
-        labelled, unlabelled, novel = len(self.labelled), len(self.unlabelled), self.num_novel or 1
+        labelled, unlabelled = len(self.labelled), len(self.unlabelled)
+        novel = 1 if self.num_novel is None else self.num_novel
         if not labelled or unlabelled < novel:
             few = f"too few unlabelled images, {unlabelled}, for {novel} novel classes"
             none = f"no {'unlabelled' if labelled else 'labelled'} images"

@@ -36,11 +36,12 @@ def from_embeddings(
     """A data set of vectors (n, D), or (n, V, D) with V views of each image, and labels (n,), -1 for none.
 
     Only the direction of a vector counts. `names` (n,) are the images, if their paths are known; `num_novel`
-    is None if it is unknown.
+    is None if it is unknown, and may be 0 if every vector is labelled.
     """
-    num_novel = None if num_novel is None else checked_number("num_novel", num_novel)
     values = unit_vectors(vectors)
     given = checked_classes(labels, len(values))
+    if num_novel is not None:
+        num_novel = checked_number("num_novel", num_novel, least=int(given.min() < 0))
     called = (
         [f"vector-{row}" for row in range(len(values))] if names is None else [str(each) for each in names]
     )

@@ -161,6 +161,8 @@ class Centroids(Method):
 
     def cluster(self, x: Tensor, k: int, restarts: int, random: torch.Generator) -> tuple[Found, ...]:
         """Unit vectors (n, P) → k clusters by k-means and, if wanted, the same after balanced assignments."""
+        if not k:
+            return (Found(x.new_zeros(0, x.shape[1]), x.new_zeros(0)),) * 2
         start = KMeans(x, k, random, restarts=restarts, iterations=ITERATIONS)(k).centres
         plain = Found(F.normalize(start, dim=-1), x.new_zeros(k))
         if not self.config.balanced:

@@ -90,15 +90,17 @@ def curves(lines: Sequence[EpochLine]) -> dict[str, list[CurvePoint]]:
 def collapse_warnings(cluster_sizes: Sequence[int], names: Sequence[str]) -> list[str]:
     """Empty clusters, and one that holds most of the images (of two, nearly all)."""
     total = sum(cluster_sizes)
+    if not total:
+        return []
     empty = [name for name, size in zip(names, cluster_sizes, strict=True) if not size]
     warnings = []
-    if empty and total:
+    if empty:
         warnings.append(
             f"{len(empty)} of {len(names)} novel clusters without images: {shortened(empty, 5)}; there may "
             "be fewer novel classes"
         )
     largest = max(range(len(cluster_sizes)), key=lambda index: cluster_sizes[index])
-    share = cluster_sizes[largest] / max(total, 1)
+    share = cluster_sizes[largest] / total
     if len(cluster_sizes) > 1 and share > (0.5 if len(cluster_sizes) > 2 else 0.9):
         warnings.append(
             f"{names[largest]} holds {share:.0%} of the images; the clusters may have collapsed, or one "

@@ -48,13 +48,13 @@ class Pile:
     def assignments(self, images: Sequence[str], known_names: Sequence[str]) -> Assignments:
         """The most probable novel class of each image."""
         known, others = self.joint[:, : self.num_known], self.joint[:, self.num_known :]
-        clusters = self.novel.argmax(1)
+        clusters = self.novel.argmax(1) if len(self.novel) else np.zeros(0, np.int64)
         return Assignments(
             images=images,
             clusters=clusters,
-            confidence=self.novel.max(1),
+            confidence=self.novel[np.arange(len(clusters)), clusters],
             is_outlier=outliers(self.scores[np.arange(len(clusters)), clusters], clusters),
-            looks_known=self.comparable & (known.max(1) > others.max(1)),
+            looks_known=self.comparable & (known.max(1) > others.max(1, initial=0)),
             nearest_known=[known_names[each] if self.comparable else "" for each in known.argmax(1)],
         )
 
@@ -78,6 +78,6 @@ class Pile:
 
 def softmax(scores: Floats) -> Floats:
     """(n, C) → probabilities (n, C)."""
-    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shifted = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-np.inf))
     probabilities: Floats = shifted / shifted.sum(axis=1, keepdims=True)
     return probabilities

@@ -107,8 +107,8 @@ class Run:
         check_writable(self.folder.config)
         check_writable(self.folder.cache / "weights")
         if not self._checked:  # it takes a second or two
-            number = self.data.num_novel or 1  # any number tells whether the settings fit
-            preflight(self.recipe, replace(self.data.split, num_novel=number))
+            number = self.data.num_novel  # any number tells whether the settings fit
+            preflight(self.recipe, replace(self.data.split, num_novel=1 if number is None else number))
         self._checked = True
 
     @property

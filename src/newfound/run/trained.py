@@ -81,7 +81,7 @@ def images_of(folder: Folder, data_dir: str | None = None) -> Dataset:
 
 def has_pictures(images: ImageSet) -> bool:
     """Whether there are images to show: all but vectors that are not named after files."""
-    return not isinstance(images, Vectors) or all(map(os.path.isfile, images.names))
+    return len(images) > 0 and (not isinstance(images, Vectors) or all(map(os.path.isfile, images.names)))
 
 
 class Pictures:
