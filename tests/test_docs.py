@@ -11,6 +11,7 @@ import pytest
 import torch
 import typer
 from PIL import Image
+from sklearn.datasets import make_blobs
 
 import newfound
 from newfound.cli.app import MODULES, command
@@ -153,9 +154,18 @@ def test_the_python_for_encoders_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert build_encoder("tiny")(torch.rand(2, 3, 32, 32)).shape == (2, 16)
 
 
+def test_the_python_for_embeddings_runs() -> None:
+    X, classes = make_blobs(120, centers=6, n_features=16, random_state=0)
+    y = np.array(["cat", "dog", "eel", "fox", "-1", "-1"])[classes]
+    names: dict[str, Any] = {"X": X, "y": y, "X_new": X[:5]}
+    exec(python("own-images.md")[-1], names)
+    assert names["model"].classes_.tolist() == ["cat", "dog", "eel", "fox", "novel-1", "novel-2"]
+    assert newfound.hungarian_accuracy(names["found"], classes) == 1
+
+
 @pytest.mark.slow
 def test_the_python_for_own_images_runs(names: dict[str, Any]) -> None:
-    arrays, files, estimator = python("own-images.md")
+    arrays, files, estimator, _ = python("own-images.md")
     exec(arrays, names)
     assert list(newfound.Review.open("runs/arrays").names.values()).count("zebra") == 1
     exec(files, names)

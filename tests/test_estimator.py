@@ -186,10 +186,8 @@ def test_images_and_folders_that_are_refused(
 ) -> None:
     X, y, _ = images
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="one integer per image"):
+    with pytest.raises(DataError, match="Each sample needs a label"):
         NovelClassDiscovery(2).fit(X, y[:-1])
-    with pytest.raises(DataError, match=r"n > 0, got \(0,\)"):
-        NovelClassDiscovery(2).fit([], y)
     with pytest.raises(RunError, match="is a file"):
         NovelClassDiscovery(2, out=tmp_path / "file").fit(X, y)
     with pytest.raises(UsageError, match="no run in"):

@@ -1,9 +1,9 @@
-"""The library in the manner of scikit-learn: fit on partly labelled images, predict on new ones."""
+"""The library in the manner of scikit-learn: fit on partly labelled samples, predict on new ones."""
 
 import logging
 import shutil
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from tempfile import mkdtemp
@@ -12,16 +12,19 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from newfound.api import discovered, shown
 from newfound.core.errors import DataError, Hint, UsageError
 from newfound.core.files import as_path, atomic_folder
 from newfound.core.registry import recipe_for
 from newfound.data import arrays
-from newfound.data.arrays import Arrays, Labels
+from newfound.data.arrays import Labels
 from newfound.data.images import ImageSet
+from newfound.data.vectors import Vectors, from_embeddings, unit_vectors
 from newfound.metrics.protocols import task_agnostic
 from newfound.run.assignments import Assignments
 from newfound.run.events import LogProgress
@@ -33,25 +36,33 @@ from newfound.run.run import Run
 from newfound.run.trained import Trained
 
 log = logging.getLogger(__name__)
-Ints = NDArray[np.int64]
-UNLABELLED = -1
+Samples = Any
+"""Vectors (n, D) in any form that scikit-learn takes, or images (n, H, W), (n, H, W, C) or in a list."""
+Classes = NDArray[np.generic]
+VECTOR_METHOD = "centroids"
 
 
-class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
-    """Finds the classes of unlabelled images; y is -1 there, and a class from 0 on elsewhere.
+class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Finds the classes of unlabelled samples.
 
-    num_novel: how many novel classes, or "auto"; method: `newfound.method_names()` lists them; out: a new
-    folder for the run, None for a temporary one (`save` keeps it); random_state: the seed; settings: those
-    of `newfound methods METHOD`; verbose: show progress on standard output.
+    X is vectors (n, D), of which only the direction counts, or images: (n, H, W), (n, H, W, C) or a list of
+    them. y is whole numbers from 0, or strings; -1 marks the unlabelled ("-1" among strings, as in
+    np.array(["cat", -1])). If all vectors are labelled, there is nothing to discover: a plain classifier.
 
-    After `fit`: classes_ are the known classes as in y, then the novel ones, numbered on from the highest;
-    labels_ (n,) are the given and found classes; results_ is the run's record; run_ its folder.
+    num_novel: how many novel classes, or "auto"; method: `newfound.method_names()` lists them, and None is
+    centroids for vectors, iic for images; out: a new folder for the run, None for a temporary one (`save`
+    keeps it); random_state: the seed; settings: those of `newfound methods METHOD`; verbose: show progress
+    on standard output.
+
+    After `fit`: classes_ are the known classes as in y, then the novel ones, numbered on from the highest or
+    named novel-1, novel-2, ...; labels_ (n,) are the given and found classes; results_ is the run's record;
+    run_ its folder.
     """
 
     def __init__(
         self,
         num_novel: int | Literal["auto"] = "auto",
-        method: str = DEFAULT_METHOD,
+        method: str | None = None,
         *,
         out: str | Path | None = None,
         random_state: int = 0,
@@ -61,12 +72,21 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         self.num_novel, self.method, self.out = num_novel, method, out
         self.random_state, self.settings, self.verbose = random_state, settings, verbose
 
-    def fit(self, X: Arrays, y: Labels) -> Self:
-        """Images (n, H, W) or (n, H, W, C), or a list of them, and labels (n,), -1 where there is none."""
+    def fit(self, X: Samples, y: Labels) -> Self:
+        """Discover the classes of the samples whose label is -1."""
         seed = int(self.random_state) if isinstance(self.random_state, Integral) else self.random_state
         search, settings = split_settings({"seed": seed, **(self.settings or {})})
-        data = arrays.from_arrays(X, y, None if self.num_novel == "auto" else self.num_novel)
-        recipe = recipe_for(self.method, "own", settings)
+        vectors = not _are_images(X)
+        if vectors:
+            X, y = self._validated(X, y)
+        places, known = arrays.encoded(y, len(X))
+        method = self.method or (VECTOR_METHOD if vectors else DEFAULT_METHOD)
+        recipe = recipe_for(method, "vectors" if vectors else "own", settings)
+        num_novel = None if self.num_novel == "auto" else self.num_novel
+        if num_novel is None and vectors and method == VECTOR_METHOD and places.min() >= 0:
+            log.warning("y has no -1, so no novel classes are looked for")
+            num_novel = 0
+        data = (from_embeddings if vectors else arrays.from_arrays)(X, y, num_novel)
         out = Path(mkdtemp(), "run") if self.out is None else as_path(self.out, "out")
         if self.out is None:
             weakref.finalize(self, shutil.rmtree, out.parent, ignore_errors=True)
@@ -75,50 +95,54 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
             raise UsageError(f"{folder.path} already holds a run.", Hint.NEW_FOLDER)
         with shown(self.verbose):
             results = discovered(Run(folder, data, recipe, search=search, watch=LogProgress()))
-        self._open(folder, results)
-        self.labels_ = arrays.checked_classes(y, len(X))
+        self._open(folder, results, known)
         novel = results.classes.novel if results.classes else []
-        found = Assignments.read(folder.assignments, novel).clusters
-        self.labels_[self.labels_ == UNLABELLED] = self.classes_[self._trained.method.task.num_known + found]
+        places[places < 0] = len(known) + Assignments.read(folder.assignments, novel).clusters
+        self.labels_ = self.classes_[places]
         return self
 
-    def predict(self, X: Arrays) -> Ints:
-        """(n,) the most probable of `classes_`, known or novel, for new images."""
+    def fit_predict(self, X: Samples, y: Labels) -> Classes:
+        """(n,) the given and found classes, `labels_`."""
+        return self.fit(X, y).labels_
+
+    def predict(self, X: Samples) -> Classes:
+        """(n,) the most probable of `classes_`, known or novel, for new samples."""
         best = self.predict_proba(X).argmax(1)
-        labels: Ints = self.classes_[best]
+        labels: Classes = self.classes_[best]
         return labels
 
-    def predict_proba(self, X: Arrays) -> Floats:
+    def predict_proba(self, X: Samples) -> Floats:
         """(n, C) the probability of each of `classes_`."""
-        check_is_fitted(self)
-        shares: Floats = self._trained.scores(self._images(X)).softmax(-1).cpu().numpy()
+        check_is_fitted(self, "classes_")
+        shares: Floats = self._trained.scores(self._samples(X)).softmax(-1).cpu().numpy()
         return shares
 
-    def transform(self, X: Arrays) -> Floats:
+    def transform(self, X: Samples) -> Floats:
         """(n, D) features of the encoder."""
-        check_is_fitted(self)
-        features: Floats = self._trained.features(self._images(X)).cpu().numpy()
+        check_is_fitted(self, "classes_")
+        features: Floats = self._trained.features(self._samples(X)).cpu().numpy()
         return features
 
-    def score(self, X: Arrays, y: Labels) -> float:
-        """Accuracy on images whose classes are all given: novel classes are matched one to one, known not.
+    def score(self, X: Samples, y: Labels) -> float:
+        """Accuracy on samples whose classes are all given: novel classes are matched one to one, known not.
 
         Classes of y that were not labelled in `fit` are the novel ones.
         """
-        check_is_fitted(self)
-        classes = arrays.checked_classes(y, len(X))
-        if classes.min() == UNLABELLED:
-            raise DataError("A score needs the class of every image, got -1 for some.")
+        check_is_fitted(self, "classes_")
+        samples = self._samples(X)
+        places, classes = arrays.encoded(y, len(samples))
+        if places.min() < 0:
+            raise DataError("A score needs the class of every sample, got -1 for some.")
         task = self._trained.method.task
         known = self.classes_[: task.num_known]
         ordered = np.concatenate([known, np.setdiff1d(classes, known)])
-        joint = torch.from_numpy((classes[:, None] == ordered).argmax(1))
-        (found,) = task_agnostic(self._trained.scores(self._images(X))[None], joint, task)
+        joint = torch.from_numpy((classes[places][:, None] == ordered).argmax(1))
+        (found,) = task_agnostic(self._trained.scores(samples)[None], joint, task)
         return found["novel-ids"].all
 
     def save(self, folder: str | Path) -> None:
         """Copy the run to a new folder, for `load`."""
-        check_is_fitted(self)
+        check_is_fitted(self, "classes_")
         target = as_path(folder, "folder")
         if target.exists():
             raise UsageError(f"{target} already exists.")
@@ -129,7 +153,10 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """A fitted estimator from the folder of a run that `fit` has made; it has no `labels_`."""
+        """A fitted estimator from the folder of a run that `fit` has made; it has no `labels_`.
+
+        Classes that all read as whole numbers are numbers.
+        """
         run = Folder(as_path(folder, "folder").absolute())
         request = run.request()
         if request.source.arrays is None:
@@ -137,20 +164,50 @@ class NovelClassDiscovery(BaseEstimator):  # type: ignore[misc]
         results, recipe = run.read_results(), stored_recipe(request)
         settings = changed_settings(recipe, request.source.name)
         seed = settings.pop("seed", 0)
-        novel = results.classes.novel if results.classes else []
-        found = cls(len(novel), recipe.method, random_state=seed, settings=settings)
-        found._open(run, results)
+        known, novel = (results.classes.known, results.classes.novel) if results.classes else ([], [])
+        found = cls(len(novel) or "auto", recipe.method, random_state=seed, settings=settings)
+        numbers = all(name.isdecimal() for name in known)
+        found._open(run, results, np.array(known, np.int64 if numbers else np.str_))
         return found
 
-    def _open(self, folder: Folder, results: Results) -> None:
+    def _open(self, folder: Folder, results: Results, known: Classes) -> None:
         self.run_, self.results_, self._trained = folder.path, results, Trained.load(folder)
-        known = [int(name) for name in results.classes.known] if results.classes else []
-        novel = range(max(known) + 1, max(known) + 1 + self._trained.method.task.num_novel)
-        self.classes_ = np.array([*known, *novel], dtype=np.int64)
+        novel = np.array(results.classes.novel if results.classes else [], np.str_)
+        if known.dtype.kind != "U":
+            novel = known.max() + 1 + np.arange(len(novel))
+        self.classes_ = np.concatenate([known, novel])
+        if self._trained.state.look.kind == "vectors":
+            self.n_features_in_ = self._trained.state.look.size
 
-    def _images(self, X: Arrays) -> ImageSet:
-        side = self._trained.state.look.stored
-        images = arrays.array_images(X, (side, side))
+    @property
+    def _n_features_out(self) -> int:
+        return self._trained.method.encoder.dim
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = []  # features are float32
+        return tags
+
+    def _validated(self, X: Samples, *y: Labels) -> Any:
+        """What scikit-learn makes of X, or of X and y in `fit`."""
+        if y and np.asarray(y[0]).dtype.kind == "f":
+            check_classification_targets(y[0])
+        return validate_data(self, X, *y, reset=bool(y), ensure_min_samples=2 if y else 1)
+
+    def _samples(self, X: Samples) -> ImageSet:
+        look = self._trained.state.look
+        if look.kind == "vectors":
+            values = unit_vectors(self._validated(X))
+            return Vectors(values, [f"vector-{row}" for row in range(len(values))])
+        images = arrays.array_images(X, (look.stored, look.stored))
         for warning in arrays.dark_warnings(images):
             log.warning(warning)
         return images
+
+
+def _are_images(X: Samples) -> bool:
+    """Whether these are images: all that is neither a table nor rows of numbers."""
+    if isinstance(X, Sequence):
+        return len(X) > 0 and np.ndim(X[0]) > 1
+    return getattr(X, "ndim", 0) > 2

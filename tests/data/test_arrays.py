@@ -29,6 +29,22 @@ def test_labels_and_the_pile() -> None:
     assert from_arrays(images, [7, -1, 3, -1, 7, -1]).class_names == ("3", "7")
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["b", "-1", "-", "-1", "b", "-1"],
+        np.array(["b", -1, "a", -1, "b", -1], object),
+        [7.0, -1, 3, -1, 7, -1],
+    ],
+)
+def test_labels_may_be_strings_or_whole_floats(labels: npt.ArrayLike) -> None:
+    """Among strings -1 is "-1", as numpy makes of it."""
+    dataset = from_arrays(_images(6, 12, 12, 3), labels, 1)
+    assert dataset.class_names[:2] in (("-", "b"), ("a", "b"), ("3", "7"))
+    assert dataset.split.labels.tolist() == [1, 0, 1]
+    assert list(dataset.split.unlabelled.names) == ["image-1", "image-3", "image-5"]
+
+
 def test_forms_of_arrays() -> None:
     grey, narrow, colour = _images(4, 16, 16), _images(5, 12, 3), _images(12, 12, 3)
     expected = array_images(grey, (16, 16)).pixels
@@ -78,15 +94,18 @@ def test_wrong_images(images: Images, text: str) -> None:
 @pytest.mark.parametrize(
     ("labels", "text"),
     [
-        ([0, -1], r"shape \(2,\) for 3 images"),
-        (["a", "b", "c"], "one integer per image"),
+        ([0, -1], r"shape \(2,\) for 3 samples"),
+        ([0.5, 1, -1], "float64 of shape"),
+        (["a", None, "-1"], "object of shape"),
+        (np.array(["a", np.nan, -1], object), "object of shape"),
+        (["a", "b", "c"], "no unlabelled images"),
         ([0, -2, -1], "got -2 to 0"),
         (np.array([0, 1, 2**64 - 1], np.uint64), f"got 0 to {2**64 - 1}"),
         ([0, 0, 0], "no unlabelled images"),
         ([-1, -1, -1], "no labelled images"),
     ],
 )
-def test_wrong_labels(labels: list[int], text: str) -> None:
+def test_wrong_labels(labels: npt.ArrayLike, text: str) -> None:
     with pytest.raises(DataError, match=text):
         from_arrays(_images(3, 12, 12), labels, 1)
     with pytest.raises(UsageError, match="num_novel"):

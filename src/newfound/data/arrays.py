@@ -1,6 +1,7 @@
 """Data sets from numpy arrays."""
 
 from collections.abc import Sequence
+from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
@@ -23,22 +24,22 @@ DIM = 63
 """Images without a larger value look too dark."""
 HIGHEST = 2**62
 """The highest class, which leaves numbers for new ones."""
+UNLABELLED = -1
 
 
 def from_arrays(images: Arrays, labels: Labels, num_novel: int | None = None) -> Dataset:
-    """A data set of images (n, H, W) or (n, H, W, C) and labels (n,), -1 for unlabelled images.
+    """A data set of images (n, H, W) or (n, H, W, C) and labels (n,), numbers or strings, -1 for none.
 
     Values are uint8, or floats from 0 to 1; C is 1, 3 or 4, the fourth channel being opacity. A list may
     contain images of different sizes. `num_novel` is None if it is unknown.
     """
     num_novel = None if num_novel is None else checked_number("num_novel", num_novel)
     pictures = _pictures(images)
-    given = checked_classes(labels, len(pictures))
+    given, classes = encoded(labels, len(pictures))
     side, reason = choose_side([(picture.height, picture.width) for picture in pictures])
     known, pile = np.flatnonzero(given >= 0), np.flatnonzero(given < 0)
-    classes, positions = np.unique(given[known], return_inverse=True)
     labelled, unlabelled = (_stacked(pictures, rows, (side, side)) for rows in (known, pile))
-    class_ids = torch.from_numpy(positions.astype(np.int64))
+    class_ids = torch.from_numpy(given[known])
     split = Split(labelled, class_ids, unlabelled, len(classes), num_novel, own_look(side))
     dark = dark_warnings(labelled, unlabelled)
     return own_dataset("arrays", split, [str(label) for label in classes], reason, dark)
@@ -61,16 +62,28 @@ def dark_warnings(*sets: ResidentImages) -> tuple[str, ...]:
     )
 
 
-def checked_classes(labels: Labels, number: int) -> Classes:
-    """(n,) classes from 0, or -1, of `number` images."""
-    classes = np.asarray(labels)
-    got = f"{classes.dtype} of shape {classes.shape} for {number} images"
-    if number and classes.shape == (number,) and np.issubdtype(classes.dtype, np.integer):
-        least, most = classes.min(), classes.max()
-        if least >= -1 and most <= HIGHEST:
-            return classes.astype(np.int64)
-        got = f"{least} to {most}"
-    raise DataError(f"labels must be one integer per image, from 0 to 2**62, or -1 for none; got {got}.")
+def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
+    """(n,) the place of each label among the classes, -1 for none; and the classes, in order.
+
+    Labels are whole numbers from 0, or strings. Among strings "-1" stands for none, which is what
+    np.array(["cat", -1]) holds.
+    """
+    given = np.asarray(labels)
+    if given.dtype.kind == "f" and (given == given.round()).all():
+        given = given.astype(np.int64)
+    elif given.dtype.kind == "O" and all(isinstance(each, str | Integral) for each in given.flat):
+        given = np.array(given.tolist())
+    got = f"{given.dtype} of shape {given.shape} for {number} samples"
+    if number and given.shape == (number,) and given.dtype.kind in "iuU":
+        if given.dtype.kind == "U" or (given.min() >= UNLABELLED and given.max() <= HIGHEST):
+            known = given != (str(UNLABELLED) if given.dtype.kind == "U" else UNLABELLED)
+            places = np.full(number, UNLABELLED, np.int64)
+            classes, places[known] = np.unique(given[known], return_inverse=True)
+            return places, classes
+        got = f"{given.min()} to {given.max()}"
+    raise DataError(
+        f"Each sample needs a label, a whole number from 0 to 2**62 or a string, or -1 for none; got {got}."
+    )
 
 
 def _pictures(images: Arrays) -> list[Image.Image]:

@@ -15,8 +15,8 @@ from torch import Tensor
 from newfound.core.errors import DataError, UsageError, reason_of, shortened
 from newfound.core.files import as_path
 from newfound.core.source import Source
-from newfound.data.arrays import Labels, checked_classes
-from newfound.data.dataset import Dataset, Look, Split, checked_number, novel_names
+from newfound.data.arrays import UNLABELLED, Labels, encoded
+from newfound.data.dataset import Dataset, Look, Split, checked_number
 from newfound.data.files import read_csv
 from newfound.data.images import ResidentImages
 from newfound.data.own import own_dataset
@@ -35,11 +35,11 @@ def from_embeddings(
 ) -> Dataset:
     """A data set of vectors (n, D), or (n, V, D) with V views of each image, and labels (n,), -1 for none.
 
-    Only the direction of a vector counts. `names` (n,) are the images, if their paths are known; `num_novel`
-    is None if it is unknown, and may be 0 if every vector is labelled.
+    Only the direction of a vector counts. Labels are numbers or strings; `names` (n,) are the images, if
+    their paths are known; `num_novel` is None if it is unknown, and may be 0 if every vector is labelled.
     """
     values = unit_vectors(vectors)
-    given = checked_classes(labels, len(values))
+    given, classes = encoded(labels, len(values))
     if num_novel is not None:
         num_novel = checked_number("num_novel", num_novel, least=int(given.min() < 0))
     called = (
@@ -48,8 +48,7 @@ def from_embeddings(
     if len(called) != len(values):
         raise DataError(f"names must be one per vector, got {len(called)} for {len(values)}.")
     known, pile = (torch.from_numpy(np.flatnonzero(rows)) for rows in (given >= 0, given < 0))
-    classes, positions = np.unique(given[known], return_inverse=True)
-    every, class_ids = Vectors(values, called), torch.from_numpy(positions.astype(np.int64))
+    every, class_ids = Vectors(values, called), torch.from_numpy(given)[known]
     look = vector_look(values.shape[2])
     split = Split(every.select(known), class_ids, every.select(pile), len(classes), num_novel, look)
     dataset = own_dataset("embeddings", split, [str(label) for label in classes], "", ())
@@ -100,13 +99,10 @@ def from_embedding_files(
     labels = {os.path.abspath(path): label for path, label in read_csv(known) if label}
     if without := [path for path in labels if path not in rows]:
         raise DataError(f"Labelled images without a vector in {table}: {shortened(without)}.")
-    classes = sorted(set(labels.values()))
-    given = np.full(len(names), -1)
-    for path, label in labels.items():
-        given[rows[path]] = classes.index(label)
+    given = np.array([labels.get(name, str(UNLABELLED)) for name in names])
     dataset = from_embeddings(vectors, given, num_novel, names=names)
     source = Source(embeddings=str(table), labelled=str(known), num_novel=num_novel)
-    return replace(dataset, class_names=(*classes, *novel_names(classes, num_novel or 0)), source=source)
+    return replace(dataset, source=source)
 
 
 def read_embeddings(path: Path) -> tuple[list[str], npt.NDArray[np.generic]]:
