@@ -68,6 +68,7 @@ def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
     Labels are whole numbers from 0, or strings. Among strings "-1" stands for none, which is what
     np.array(["cat", -1]) holds.
     """
+    check_unmasked(labels, "labels")
     given = np.asarray(labels)
     if given.dtype.kind == "f" and (given == given.round()).all():
         given = given.astype(np.int64)
@@ -86,18 +87,24 @@ def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
     )
 
 
+def check_unmasked(values: object, name: str) -> None:
+    """Refuse masked values, whose mask would be lost."""
+    if np.ma.is_masked(values):
+        raise DataError(f"{name} must not be masked: leave out or fill in what is missing.")
+
+
 def _pictures(images: Arrays) -> list[Image.Image]:
     shape: tuple[int, ...] = getattr(images, "shape", (len(images),))
-    single = len(shape) == 2 or (len(shape) == 3 and shape[-1] in CHANNELS)  # its rows would pass for images
-    if single or not len(images):
-        raise DataError(
-            f"images must be (n, H, W) or (n, H, W, C) with n > 0, got {shape}. Reshape flat images; pass "
-            "one image as images[None], narrow grey ones as images[..., None]."
-        )
+    wanted = f"images must be (n, H, W) or (n, H, W, C) with n > 0, got {shape}."
+    if len(shape) == 2:
+        raise DataError(f"{wanted} Use from_embeddings for vectors, images[None] for one image.")
+    if (len(shape) == 3 and shape[-1] in CHANNELS) or not len(images):  # its rows would pass for images
+        raise DataError(f"{wanted} Pass one image as images[None], narrow grey ones as images[..., None].")
     return [_picture(image, row) for row, image in enumerate(images)]
 
 
 def _picture(image: Array, row: int) -> Image.Image:
+    check_unmasked(image, "images")
     values, found = np.asarray(image), ""
     if values.ndim == 3 and values.shape[2] == 1:
         values = values[:, :, 0]

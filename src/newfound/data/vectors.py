@@ -15,7 +15,7 @@ from torch import Tensor
 from newfound.core.errors import DataError, UsageError, reason_of, shortened
 from newfound.core.files import as_path
 from newfound.core.source import Source
-from newfound.data.arrays import UNLABELLED, Labels, encoded
+from newfound.data.arrays import UNLABELLED, Labels, check_unmasked, encoded
 from newfound.data.dataset import Dataset, Look, Split, checked_number
 from newfound.data.files import read_csv
 from newfound.data.images import ResidentImages
@@ -67,6 +67,7 @@ def load_vectors(path: Path, look: Look) -> tuple[Vectors, tuple[str, ...]]:
 
 def unit_vectors(vectors: npt.ArrayLike) -> Tensor:
     """Finite numbers (n, D) or (n, V, D) → vectors of unit length, float16 (n, V, D)."""
+    check_unmasked(vectors, "Embeddings")
     values = np.asarray(vectors)
     numeric = np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)
     if not numeric or values.ndim not in (2, 3) or not values.size:
