@@ -220,6 +220,16 @@ def test_every_epoch_of_the_published_schedules(lr: float, warmup: int, epochs: 
     assert learning_rate(epochs, train) == pytest.approx(0.001)
 
 
+@pytest.mark.parametrize("epochs", range(1, 24))
+def test_a_warm_up_takes_half_of_the_epochs_at_most(epochs: int) -> None:
+    """A shorter run than that has the schedule of a warm-up that is its first half."""
+    given = TrainConfig(epochs=epochs, lr=0.4, warmup=10)
+    rates = [learning_rate(epoch, given) for epoch in range(epochs)]
+    fitting = max(warmup for warmup in range(11) if 2 * warmup <= epochs)
+    assert rates == pytest.approx([defined(epoch, 0.4, 0.001, fitting, epochs) for epoch in range(epochs)])
+    assert max(rates) == pytest.approx(0.4)
+
+
 @pytest.mark.parametrize("warmup", [0, 1])
 def test_short_warm_ups(warmup: int) -> None:
     train = TrainConfig(epochs=4, lr=0.4, warmup=warmup)

@@ -83,7 +83,7 @@ class TrainConfig:
         "", "when to decay the learning rate, as fractions of the epochs (0.5,0.75); empty: cosine schedule"
     )
     lr_factor: PositiveFloat = setting(0.1, "factor of each decay in lr_falls")
-    warmup: Count = setting(10, "epochs of linear warm-up")
+    warmup: Count = setting(10, "epochs of linear warm-up, half of them at most")
     momentum: ShareBelowOne = setting(0.9, "momentum of SGD")
     weight_decay: NonNegative = setting(1e-4, "weight decay, applied to every parameter")
     trains: Literal["all", "last-block"] = setting(

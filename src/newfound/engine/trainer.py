@@ -142,11 +142,15 @@ class Notices:
 
 
 def learning_rate(epoch: int, train: TrainConfig) -> float:
-    """Linear warm-up that reaches `lr` in its last epoch, then steps or a cosine down to `min_lr`."""
-    if epoch < train.warmup:
-        return train.min_lr + (train.lr - train.min_lr) * epoch / max(train.warmup - 1, 1)
+    """Linear warm-up that reaches `lr` in its last epoch, then steps or a cosine down to `min_lr`.
+
+    The warm-up takes half of the epochs at most, so that a short run reaches `lr` too.
+    """
+    warmup = min(train.warmup, train.epochs // 2)
+    if epoch < warmup:
+        return train.min_lr + (train.lr - train.min_lr) * epoch / max(warmup - 1, 1)
     if train.lr_falls:
         falls = [float(share) * train.epochs for share in train.lr_falls.split(",")]
         return train.lr * train.lr_factor ** sum(epoch >= round(fall) for fall in falls)
-    progress = (epoch - train.warmup) / max(train.epochs - train.warmup, 1)
+    progress = (epoch - warmup) / max(train.epochs - warmup, 1)
     return train.min_lr + (train.lr - train.min_lr) * (1 + math.cos(math.pi * progress)) / 2

@@ -239,12 +239,6 @@ class Training:
             log.warning("constraints.form has no effect without constraints.alpha")
         if steps and loader.batch_size < train.batch_size:
             log.info("%s: there are fewer images than batch_size; batches have %d", stage, loader.batch_size)
-        if steps and train.epochs <= train.warmup:
-            prefix = "" if stage == "discover" else f"{stage}."
-            log.warning(
-                "%swarmup (%d) is not shorter than %sepochs (%d); the peak learning rate is never reached",
-                *(prefix, train.warmup, prefix, train.epochs),
-            )
         if steps and mode != "eager":
             log.info("%s: compiling the training step; this takes one to two minutes the first time", stage)
         extra = extra_loss(constraints, self.data.split.task) if stage == "discover" else None
