@@ -14,7 +14,7 @@ def main() -> None:
 
         code = run(arguments)
     except KeyboardInterrupt:
-        print("error: Stopped by Ctrl-C.", file=sys.stderr)
+        print("Stopped by Ctrl-C.", file=sys.stderr)
         code = 130
     finally:
         end_imports()

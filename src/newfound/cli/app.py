@@ -130,7 +130,8 @@ def run(arguments: list[str]) -> int | None:
 def _interrupted(verb: str) -> int:
     """Ctrl-C where no checkpoint was waited for."""
     how = f" Repeat the command{' with --resume' if verb in RESUMABLE else ''} to continue."
-    return _fail(f"Stopped by Ctrl-C.{how if verb in TRAINING else ''}", INTERRUPTED)
+    print(f"Stopped by Ctrl-C.{how if verb in TRAINING else ''}", file=sys.stderr)
+    return INTERRUPTED
 
 
 def _usage(error: typer.BadParameter) -> str:

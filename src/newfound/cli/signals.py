@@ -6,9 +6,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from threading import Thread
 from types import FrameType, TracebackType
-
-from newfound.core.errors import NewfoundError
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as in shells."""
@@ -29,7 +28,7 @@ def end_imports() -> None:
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
-    print("error: Stopped by Ctrl-C.", file=sys.stderr, flush=True)
+    print("Stopped by Ctrl-C.", file=sys.stderr, flush=True)
     os._exit(INTERRUPTED)
 
 
@@ -43,14 +42,12 @@ def time_after(text: str) -> float:
     return time.monotonic() + float(found[1]) * _UNITS[found[2]]
 
 
-class CtrlCError(NewfoundError):
-    """A person stopped the command."""
-
-    exit_code = INTERRUPTED
-
-
 class Stopping:
-    """Whether to stop at the end of this epoch; within the block a second Ctrl-C stops at once."""
+    """Whether to stop at the end of this epoch; within the block a second Ctrl-C stops at once.
+
+    A thread listens, because Python's own handlers wait for the operation that is running, and a step of a
+    large network can take a minute.
+    """
 
     def __init__(self, at: float | None, resume: bool = False) -> None:
         self.at, self.interrupted = at, False
@@ -62,27 +59,43 @@ class Stopping:
 
     def __enter__(self) -> "Stopping":
         self._before = signal.signal(signal.SIGINT, self._on_interrupt)
+        reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)  # which set_wakeup_fd asks for
+        signal.set_wakeup_fd(self._writer)
+        self._listener = Thread(target=self._listen, args=[reader], daemon=True)
+        self._listener.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        import typer
-
         from newfound.cli.console import console
         from newfound.run.events import Stopped
 
+        signal.set_wakeup_fd(-1)
+        os.close(self._writer)
+        self._listener.join()
         signal.signal(signal.SIGINT, self._before)
-        if isinstance(error, Stopped | KeyboardInterrupt):
-            where = "at a checkpoint" if isinstance(error, Stopped) else "at once, with the last checkpoint"
-            line = f"Stopped {where}. {self._again}"
-            if not self.interrupted:
-                console().print(line)
-            raise (CtrlCError(line) if self.interrupted else typer.Exit()) from None
+        if isinstance(error, Stopped):
+            console().print(f"Stopped at a checkpoint. {self._again}")
+            raise SystemExit(INTERRUPTED if self.interrupted else 0) from None
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.interrupted = True
+
+    def _listen(self, reader: int) -> None:
+        """Read the number of each signal as it arrives, until the block ends."""
         from newfound.cli.console import console
 
-        self.interrupted = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        console().print("Ctrl-C: stopping at the end of this epoch. Press it again to stop at once.")
+        with open(reader, "rb", buffering=0) as signals:
+            presses = 0
+            while received := signals.read(1):
+                presses += received[0] == signal.SIGINT
+                if presses == 1:
+                    console().print(
+                        "Ctrl-C: stopping at the end of this epoch. Press it again to stop at once."
+                    )
+                elif presses > 1:
+                    console().show_cursor()  # the bar hides it
+                    console().print(f"Stopped at once, with the last checkpoint. {self._again}")
+                    os._exit(INTERRUPTED)
