@@ -268,7 +268,7 @@ def _wrong_calls() -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     yield ("compare", "iic"), ("--data",)
     yield (*calibrate, "alpha=0.1"), ("several values to try", "lr=0.03,0.1")
     yield (*calibrate, "alfa=1,2"), ("Unknown setting 'alfa'", "'alpha'")
-    yield (*calibrate, "alpha=1,-2"), ("alpha", "greater than or equal to 0", "'-2'")
+    yield (*calibrate, "alpha=1,-2"), ("alpha", "at least 0", "'-2'")
     yield (*calibrate, "alpha=1,"), ("alpha", "number", "''")
     yield (*calibrate, "alpha=1,2", "seed=3"), ("--seeds",)
     yield (*calibrate, "alpha=1,2", "--hold-out", "4"), ("4", "Leave out --hold-out")

@@ -83,9 +83,30 @@ def test_a_wrong_value_is_one_line_that_names_the_setting(key: str, value: Any) 
     with pytest.raises(UsageError) as caught:
         recipe_for("iic", "", {key: value})
     message = caught.value.message
-    assert message.startswith(f"Setting {key!r}: input should be ")
+    assert message.startswith(f"Setting {key!r} must be ")
     assert message.endswith(f", got {value!r}.")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("epochs", "two", "a whole number"),
+        ("epochs", 1.5, "a whole number"),
+        ("epochs", -1, "at least 0"),
+        ("lr", "fast", "a number"),
+        ("lr", 0, "greater than 0"),
+        ("momentum", 1, "less than 1"),
+        ("balanced", "maybe", "true or false"),
+        ("encoder", 5, "text"),
+        ("optimiser", "adamw", "'sgd', 'nesterov' or 'adam'"),
+        ("lr_falls", "0.7,0.5", "increasing fractions such as 0.5,0.75"),
+    ],
+)
+def test_a_wrong_value_is_told_in_plain_words(key: str, value: Any, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        recipe_for("centroids", "", {key: value})
+    assert caught.value.message == f"Setting {key!r} must be {words}, got {value!r}."
 
 
 @pytest.mark.parametrize(
@@ -102,7 +123,7 @@ def test_thresholds_are_of_what_they_are_compared_with(
     for value in right:
         recipe_for(method, "", {key: value})
     for value in wrong:
-        with pytest.raises(UsageError, match=f"'{key}': input should be .*, got '{value}'"):
+        with pytest.raises(UsageError, match=f"'{key}' must be .*, got '{value}'"):
             recipe_for(method, "", {key: value})
 
 

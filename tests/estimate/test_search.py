@@ -175,7 +175,7 @@ def test_published_values_and_overrides() -> None:
         ({"thta": "1"}, ("Unknown setting 'estimate.thta'", "Did you mean 'estimate.theta'")),
         ({"theta": "1"}, ("estimate.theta", "less than 1", "'1'")),
         ({"anchor_share": "0"}, ("estimate.anchor_share", "greater than 0")),
-        ({"max_novel": "0"}, ("estimate.max_novel", "greater than or equal to 1")),
+        ({"max_novel": "0"}, ("estimate.max_novel", "at least 1")),
         ({"algorithm": "elbow"}, ("estimate.algorithm", "'dtc' or 'gcd'", "'elbow'")),
     ],
 )

@@ -1,5 +1,6 @@
 """Settings: frozen dataclasses beside the code that uses them, overridden by `key=value`."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -45,7 +46,7 @@ def _ascending(text: str) -> str:
     except ValueError:
         shares = []
     if not shares or not all(one < other for one, other in pairwise(shares)):
-        raise PydanticCustomError("shares", "Input should be increasing fractions, such as 0.5,0.75")
+        raise PydanticCustomError("shares", "Input should be increasing fractions such as 0.5,0.75")
     return text
 
 
@@ -205,6 +206,18 @@ def _unknown_setting(key: str, recipe: Recipe) -> UsageError:
     return unknown("setting", key, known, Hint.SETTINGS)
 
 
+_PLAIN = {
+    "Input should be": "must be",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid boolean": "true or false",
+    "a valid string": "text",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+}
+"""What pydantic says, and what we say."""
+
+
 @cache
 def _adapter(config: Any) -> TypeAdapter[Any]:
     return TypeAdapter(config)
@@ -218,5 +231,7 @@ def checked(config: type[C], values: Overrides, prefix: str = "", hint: Hint | N
     except ValidationError as error:
         first = error.errors()[0]
         key = prefix + ".".join(str(part) for part in first["loc"])
-        problem = first["msg"][0].lower() + first["msg"][1:]
-        raise UsageError(f"Setting {key!r}: {problem}, got {first['input']!r}.", hint) from None
+        problem = re.sub(", (unable|got) .*", "", first["msg"])
+        for words, ours in _PLAIN.items():
+            problem = problem.replace(words, ours)
+        raise UsageError(f"Setting {key!r} {problem}, got {first['input']!r}.", hint) from None
