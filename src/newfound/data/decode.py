@@ -44,8 +44,8 @@ warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 class Reading:
     """Progress over `total` files, and what looks wrong with them."""
 
-    def __init__(self, total: int) -> None:
-        self.total, self._done = total, 0
+    def __init__(self, total: int, verb: str = "Reading") -> None:
+        self.total, self.verb, self._done = total, verb, 0
         self._began = self._logged = monotonic()
         self.peaks: list[int] = []
         """The largest value of each grey file with more than 8 bits."""
@@ -63,15 +63,19 @@ class Reading:
         ]
 
     def over(self, results: Iterable[str]) -> Iterator[str]:
-        """The same results, each counted as one file; logs progress every few seconds."""
+        """The same results, each counted as one file."""
         for result in results:
-            self._done += 1
-            now = monotonic()
-            if now - self._logged >= PROGRESS_SECONDS and self._done < self.total:
-                self._logged = now
-                left = (now - self._began) / self._done * (self.total - self._done)
-                log.info(f"Reading images {self._done:,}/{self.total:,}, {left:.0f} s left")
+            self.count(1)
             yield result
+
+    def count(self, number: int) -> None:
+        """So many files more are done; logs progress every few seconds."""
+        self._done += number
+        now = monotonic()
+        if now - self._logged >= PROGRESS_SECONDS and self._done < self.total:
+            self._logged = now
+            left = (now - self._began) / self._done * (self.total - self._done)
+            log.info(f"{self.verb} images {self._done:,}/{self.total:,}, {left:.0f} s left")
 
 
 def decode(path: str | Path, size: Size | None = None, note: Callable[[int], None] | None = None) -> Pixels:
@@ -80,22 +84,33 @@ def decode(path: str | Path, size: Size | None = None, note: Callable[[int], Non
     `note` receives the largest value of a grey file with more than 8 bits.
     """
     with _opened(path) as image:
-        white_is_zero = _white_is_zero(image)
-        if size is not None:
-            # A JPEG is read at a half, quarter or eighth of its size, but at least twice as large as needed.
-            image.draft(None, (2 * max(size), 2 * max(size)))
-        upright: Image.Image = ImageOps.exif_transpose(image)
-        pixels: Pixels = np.array(resized(to_rgb(upright), size))
-        if note and _is_wide(upright) and not white_is_zero:
-            note(int(np.asarray(upright).max()))
-        return 255 - pixels if white_is_zero else pixels
+        return np.array(resized(upright_rgb(image, size and max(size), note), size))
+
+
+def upright_rgb(
+    image: ImageFile.ImageFile, side: int | None = None, note: Callable[[int], None] | None = None
+) -> Image.Image:
+    """An opened file, rotated as its EXIF data say, in RGB; it may shrink, if `side` pixels are needed."""
+    white_is_zero = _white_is_zero(image)
+    if side is not None:
+        # A JPEG is read at a half, quarter or eighth of its size, but at least twice as large as needed.
+        image.draft(None, (2 * side, 2 * side))
+    upright: Image.Image = ImageOps.exif_transpose(image)
+    if note and _is_wide(upright) and not white_is_zero:
+        note(int(np.asarray(upright).max()))
+    rgb = to_rgb(upright)
+    return ImageOps.invert(rgb) if white_is_zero else rgb
 
 
 def _opened(path: str | Path) -> ImageFile.ImageFile:
-    """A regular file only: opening a named pipe would wait for ever."""
+    check_regular(path)
+    return Image.open(path)
+
+
+def check_regular(path: str | Path) -> None:
+    """Opening a named pipe would wait for ever."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError("not a regular file")
-    return Image.open(path)
 
 
 def decode_all(
@@ -108,22 +123,34 @@ def decode_all(
     pixels = np.empty((len(paths) if keep else 0, 3, *size), np.uint8)
     note = reading.peaks.append if reading else None
 
-    def attempt(row: int) -> str:
-        try:
-            image = decode(paths[row], size, note)
-        except Exception as error:  # Pillow's readers raise whatever their parsers raise
-            if strict:
-                raise DataError(f"Cannot read {paths[row]}: {_reason(error)}.", Hint.NO_STRICT) from error
-            return f"{paths[row]}: {_reason(error)}"
+    def read(row: int) -> None:
+        image = decode(paths[row], size, note)
         if keep:
             pixels[row] = image.transpose(2, 0, 1)
-        return ""
 
-    results = _pool().map(attempt, range(len(paths)))
+    results = read_each(paths, read, strict)
     failures = list(reading.over(results) if reading else results)
     kept = [row for row, failure in enumerate(failures) if not failure]
     whole = not keep or len(kept) == len(paths)
     return torch.from_numpy(pixels if whole else pixels[kept]), kept, list(filter(None, failures))
+
+
+def read_each(paths: Sequence[str], read: Callable[[int], None], strict: bool) -> Iterator[str]:
+    """Call `read` with each row of `paths`, on all cores: path and reason of one that fails, else nothing.
+
+    With `strict` the first failure is an error.
+    """
+
+    def attempt(row: int) -> str:
+        try:
+            read(row)
+        except Exception as error:  # Pillow's readers raise whatever their parsers raise
+            if strict:
+                raise DataError(f"Cannot read {paths[row]}: {_reason(error)}.", Hint.NO_STRICT) from error
+            return f"{paths[row]}: {_reason(error)}"
+        return ""
+
+    return _pool().map(attempt, range(len(paths)))
 
 
 def stored_sizes(paths: Sequence[str]) -> list[Size | None]:

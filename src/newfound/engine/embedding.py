@@ -1,0 +1,106 @@
+"""A pretrained encoder applied to images, once: what discovery on vectors starts from.
+
+Shapes: n images, V views, D features. View 0 is the plain image, view 1 its mirror image, and further views
+are random resized crops, the same in every call.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from newfound.core.encoder import Encoder
+from newfound.core.errors import UsageError
+from newfound.core.seed import generator
+from newfound.data.augment.augmenter import normalise
+from newfound.data.augment.geometry import Crop, Flip
+from newfound.data.augment.op import apply, noise_of
+from newfound.data.crops import RANDOM, Crops, crop_all
+from newfound.data.decode import Reading
+from newfound.data.images import ImageSet, on_device, prefetch
+
+log = logging.getLogger(__name__)
+BATCH = {"cpu": 32, "cuda": 256}
+"""Images that are encoded together."""
+
+LAYOUT = torch.channels_last
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """The vectors of some files."""
+
+    rows: list[int]
+    """Their places in the list of files."""
+    vectors: Tensor
+    """(n, V, D) float16 in memory."""
+    digests: list[str]
+    """Of the files' contents."""
+    failed: list[str]
+    """Files beside them that could not be read, each with the reason."""
+
+
+class Embedder:
+    """Applies a pretrained encoder, in evaluation mode, to image sets or files."""
+
+    def __init__(
+        self, encoder: Encoder, device: torch.device, precision: torch.dtype, views: int = 1
+    ) -> None:
+        if encoder.preprocessing is None:
+            raise UsageError("Only a pretrained encoder can embed images.")
+        self.encoder = encoder.eval()
+        encoder.to(device, memory_format=LAYOUT)  # type: ignore[call-overload]
+        self.look, self.device, self.precision, self.views = encoder.preprocessing, device, precision, views
+        self.batch = BATCH[device.type]
+
+    def files(self, paths: Sequence[str], strict: bool = False) -> Iterator[Embedded]:
+        """Batch by batch, in order, while the next files are decoded on all cores.
+
+        As the encoder was trained: the shorter side is resized, the centre cropped. Logs progress. With
+        `strict` the first file that cannot be read is an error.
+        """
+        reading = Reading(len(paths), "Embedding")
+        batches = torch.split(torch.arange(len(paths)), self.batch)
+
+        def read(rows: Tensor) -> Crops:
+            some = [paths[row] for row in rows.tolist()]
+            return crop_all(some, self.look, self.views, strict, reading.peaks.append)
+
+        for rows, crops in zip(batches, prefetch(read, batches), strict=True):
+            vectors = self._encode(on_device(crops.pixels, self.device))
+            reading.count(len(rows))
+            yield Embedded(rows[crops.kept].tolist(), vectors, crops.digests, crops.failed)
+        for warning in reading.warnings:
+            log.warning(warning)
+
+    def images(self, images: ImageSet) -> Iterator[Tensor]:
+        """The same for images that are loaded: (n, V, D) float16 in memory, batch by batch, none left out.
+
+        They are squares already, so they are resized to the encoder's side as a whole, on the device and with
+        antialiasing, and nothing is cropped off.
+        """
+        reading, side = Reading(len(images), "Embedding"), self.look.size
+        further = (Crop(side, RANDOM), Flip())
+        random = generator(torch.device("cpu"), 0, "views")
+        noise = torch.rand(len(images), max(self.views - 2, 0), noise_of(further), generator=random)
+        batches = torch.split(torch.arange(len(images)), self.batch)
+        for rows, pixels in zip(batches, images.to(self.device).take_each(batches), strict=True):
+            levels = pixels.float()
+            plain = F.interpolate(levels, (side, side), mode=self.look.interpolation, antialias=True)
+            crops = [plain.round().clamp(0, 255)]
+            crops += [apply(further, levels, u) for u in noise[rows].to(self.device).unbind(1)]
+            yield self._encode(torch.stack(crops, 1))
+            reading.count(len(rows))
+
+    @torch.inference_mode()
+    def _encode(self, crops: Tensor) -> Tensor:
+        """Levels in 0..255 (n, C, 3, S, S) → (n, V, D)."""
+        if self.views > 1:
+            crops = torch.cat([crops[:, :1], crops[:, :1].flip(-1), crops[:, 1:]], 1)
+        images = normalise(crops.flatten(0, 1), self.look.mean, self.look.std)
+        with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
+            vectors: Tensor = self.encoder(images.contiguous(memory_format=LAYOUT))
+        return vectors.half().view(len(crops), self.views, -1).cpu()
