@@ -101,3 +101,9 @@ def test_loaded_images_are_resized_as_a_whole() -> None:
     assert torch.equal(vectors[:, 1], vectors[:, 0].flip(-1))
     again = torch.cat(list(embedder(views=3).images(images))).view(40, 3, 3, 16, 16)
     assert torch.equal(again, vectors)
+
+
+def test_a_batch_without_a_readable_file_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "broken.png").write_text("no image")
+    (found,) = embedder(views=2).files([str(tmp_path / "broken.png")])
+    assert found.vectors.shape == (0, 2, 3 * 16**2)

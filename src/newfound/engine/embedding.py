@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from newfound.core.encoder import Encoder
-from newfound.core.errors import UsageError
+from newfound.core.errors import Hint, UsageError
 from newfound.core.seed import generator
 from newfound.data.augment.augmenter import normalise
 from newfound.data.augment.geometry import Crop, Flip
@@ -24,7 +24,7 @@ from newfound.data.images import ImageSet, on_device, prefetch
 
 log = logging.getLogger(__name__)
 BATCH = {"cpu": 32, "cuda": 256}
-"""Images that are encoded together."""
+"""Images of 224 pixels that are encoded together, all views counted."""
 
 LAYOUT = torch.channels_last
 
@@ -50,11 +50,11 @@ class Embedder:
         self, encoder: Encoder, device: torch.device, precision: torch.dtype, views: int = 1
     ) -> None:
         if encoder.preprocessing is None:
-            raise UsageError("Only a pretrained encoder can embed images.")
+            raise UsageError("Only a pretrained encoder can embed images.", Hint.ENCODERS)
         self.encoder = encoder.eval()
         encoder.to(device, memory_format=LAYOUT)  # type: ignore[call-overload]
         self.look, self.device, self.precision, self.views = encoder.preprocessing, device, precision, views
-        self.batch = BATCH[device.type]
+        self.batch = max(1, BATCH[device.type] * 224**2 // max(224, self.look.size) ** 2 // views)
 
     def files(self, paths: Sequence[str], strict: bool = False) -> Iterator[Embedded]:
         """Batch by batch, in order, while the next files are decoded on all cores.
@@ -98,6 +98,8 @@ class Embedder:
     @torch.inference_mode()
     def _encode(self, crops: Tensor) -> Tensor:
         """Levels in 0..255 (n, C, 3, S, S) → (n, V, D)."""
+        if not len(crops):  # not every network takes an empty batch
+            return torch.empty(0, self.views, self.encoder.dim, dtype=torch.float16)
         if self.views > 1:
             crops = torch.cat([crops[:, :1], crops[:, :1].flip(-1), crops[:, 1:]], 1)
         images = normalise(crops.flatten(0, 1), self.look.mean, self.look.std)
