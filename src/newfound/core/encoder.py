@@ -22,6 +22,11 @@ class Preprocessing:
     """What the shorter side is resized to before the crop; None: the image is squeezed into the square."""
     interpolation: Interpolation = "bicubic"
 
+    def __str__(self) -> str:
+        sides = f"{self.size} pixels" if self.shorter is None else f"{self.shorter} to {self.size} pixels"
+        mean, std = (" ".join(f"{each:.4g}" for each in values) for values in (self.mean, self.std))
+        return f"{sides} {self.interpolation}, mean {mean}, std {std}"
+
 
 class Encoder(nn.Module):
     """Images (B, 3, H, W) → features (B, dim).

@@ -6,6 +6,17 @@ from collections.abc import Sequence
 from pydantic import BaseModel, field_validator
 
 
+class EncoderVersion(BaseModel, extra="forbid", frozen=True):
+    """The pretrained encoder that vectors come from."""
+
+    encoder: str
+    revision: str
+    preprocessing: str
+
+    def __str__(self) -> str:
+        return f"{self.encoder}@{self.revision[:12]}" if self.revision else self.encoder
+
+
 class Source(BaseModel, extra="forbid", frozen=True):
     """A named benchmark, a person's own labelled and unlabelled images, their embeddings, or arrays."""
 
@@ -23,6 +34,8 @@ class Source(BaseModel, extra="forbid", frozen=True):
     """The fingerprint of images that were passed in Python, which cannot be loaded again."""
     embeddings: str | None = None
     """The vectors that take the place of images."""
+    embedded_by: EncoderVersion | None = None
+    """What made them, where their files say so."""
     vectors: bool = False
     """Whether `arrays` are vectors."""
     estimated: str | None = None

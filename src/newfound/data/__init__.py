@@ -39,6 +39,8 @@ def load(source: Source) -> "Dataset":
         from newfound.data.vectors import from_embedding_files
 
         dataset = from_embedding_files(source.embeddings, source.labelled, source.num_novel)
+        assert dataset.source is not None
+        source = source.model_copy(update={"embedded_by": dataset.source.embedded_by})
     elif source.labelled and source.unlabelled:
         options = source.model_dump(include={"num_novel", "size", "strict", "subset"})
         dataset = from_folders(source.labelled, source.unlabelled, **options)

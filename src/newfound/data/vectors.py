@@ -3,7 +3,7 @@
 import csv
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +14,13 @@ from torch import Tensor
 
 from newfound.core.errors import DataError, UsageError, reason_of, shortened
 from newfound.core.files import as_path
-from newfound.core.source import Source
+from newfound.core.source import EncoderVersion, Source
 from newfound.data.arrays import UNLABELLED, Labels, check_unmasked, encoded
 from newfound.data.dataset import Dataset, Look, Split, checked_number
-from newfound.data.files import read_csv
+from newfound.data.files import labelled_files
 from newfound.data.images import ResidentImages
 from newfound.data.own import own_dataset
+from newfound.data.parquet import Floats, Made, read_parquet
 
 
 class Vectors(ResidentImages):
@@ -55,14 +56,21 @@ def from_embeddings(
     return replace(dataset, source=Source(arrays=dataset.fingerprint(), num_novel=num_novel, vectors=True))
 
 
-def load_vectors(path: Path, look: Look) -> tuple[Vectors, tuple[str, ...]]:
-    """The vectors in files, as long as those of a run; none is left out."""
-    names, values = read_embeddings(path)
-    if values.shape[-1] != look.size:
+def load_vectors(path: Path, look: Look, encoder: EncoderVersion | None) -> tuple[Vectors, tuple[str, ...]]:
+    """The vectors in files, by the same encoder as those of a run; none is left out."""
+    found = read_embeddings(path)
+    if found.vectors.shape[-1] != look.size:
         raise DataError(
-            f"The vectors in {path} have {values.shape[-1]} features, those of the run {look.size}."
+            f"The vectors in {path} have {found.vectors.shape[-1]} features, those of the run {look.size}."
         )
-    return Vectors(unit_vectors(values), names), ()
+    if encoder and found.encoder and encoder != found.encoder:
+        theirs, ours = str(found.encoder), str(encoder)
+        if theirs == ours:
+            theirs, ours = found.encoder.preprocessing, encoder.preprocessing
+        raise DataError(
+            f"The vectors in {path} are by another encoder than those of the run: {theirs}, not {ours}."
+        )
+    return Vectors(unit_vectors(found.vectors), found.names), ()
 
 
 def unit_vectors(vectors: npt.ArrayLike) -> Tensor:
@@ -90,67 +98,76 @@ def vector_look(size: int) -> Look:
 def from_embedding_files(
     embeddings: str | Path, labelled: str | Path, num_novel: int | None = None
 ) -> Dataset:
-    """A data set of the vectors in files (see `read_embeddings`) and of a CSV with the labels of some."""
+    """A data set of the vectors in files (see `read_embeddings`) and of labelled images.
+
+    `labelled` is a CSV or a folder with one subfolder per class; all other vectors are unlabelled.
+    """
     table, known = as_path(embeddings, "embeddings"), as_path(labelled, "labelled")
-    names, vectors = read_embeddings(table)
+    found = read_embeddings(table)
+    names = found.names
     rows = {name: row for row, name in enumerate(names)}
     if len(rows) < len(names):
         twice = [name for row, name in enumerate(names) if rows[name] != row]
         raise DataError(f"{table} has more than one vector of {shortened(twice)}.")
-    labels = {os.path.abspath(path): label for path, label in read_csv(known) if label}
+    labels = {os.path.abspath(path): label for path, label in labelled_files(known)[0] if label}
     if without := [path for path in labels if path not in rows]:
         raise DataError(f"Labelled images without a vector in {table}: {shortened(without)}.")
     given = np.array([labels.get(name, str(UNLABELLED)) for name in names])
-    dataset = from_embeddings(vectors, given, num_novel, names=names)
-    source = Source(embeddings=str(table), labelled=str(known), num_novel=num_novel)
-    return replace(dataset, source=source)
+    dataset = from_embeddings(found.vectors, given, num_novel, names=names)
+    source = Source(
+        embeddings=str(table), labelled=str(known), num_novel=num_novel, embedded_by=found.encoder
+    )
+    return replace(dataset, source=source, size_reason=f"by {found.encoder}" if found.encoder else "")
 
 
-def read_embeddings(path: Path) -> tuple[list[str], npt.NDArray[np.generic]]:
-    """The absolute paths of images and their vectors (n, D) or (n, V, D).
+@dataclass(frozen=True)
+class Embeddings:
+    """The vectors in files."""
 
-    A folder of Parquet files, one of them, a CSV, or a `.npy` array beside a `.txt` list of paths. The first
-    column of a table is the path; the others are the features, or one of them is a list of those. Relative
-    paths start at the folder of the file.
+    names: list[str]
+    """The absolute paths of the images."""
+    vectors: Floats
+    """(n, D) or (n, V, D)."""
+    encoder: EncoderVersion | None
+    """What made them, if the files say so."""
+
+
+def read_embeddings(path: Path) -> Embeddings:
+    """Read a folder of Parquet files, one of them, a CSV, or a `.npy` array beside a `.txt` list of paths.
+
+    The first column of a table is the path; the others are the features, or one of them is a list of those,
+    or of V such lists. Relative paths start at the folder of the file.
     """
     shards = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    readers = {".parquet": _read_parquet, ".csv": _read_table, ".npy": _read_array}
+    readers = {".parquet": read_parquet, ".csv": _read_table, ".npy": _read_array}
     if not shards or any(each.suffix not in readers for each in shards):
         raise UsageError(f"Embeddings are Parquet files, a .csv or a .npy file, got {path}.")
-    names, vectors = list[str](), list[npt.NDArray[np.generic]]()
+    names, vectors, made = list[str](), list[Floats](), set[Made | None]()
     for shard in shards:
         try:
-            found, values = readers[shard.suffix](shard)
+            found, values, origin = readers[shard.suffix](shard)
+        except UsageError:
+            raise
         except (OSError, ValueError) as error:
             raise DataError(f"Cannot read the embeddings in {shard}: {reason_of(error)}") from None
         names += [os.path.abspath(os.path.join(shard.parent, name)) for name in found]
         vectors.append(values)
-    if len({each.shape[1:] for each in vectors}) > 1:
-        raise DataError(f"The files in {path} have vectors of different lengths.")
-    return names, np.concatenate(vectors)
+        made.add(origin)
+    if len({each.shape[1:] for each in vectors}) > 1 or len(made) > 1:
+        raise DataError(f"The files in {path} have vectors of different lengths or encoders.")
+    (origin,) = made
+    return Embeddings(names, np.concatenate(vectors), origin.encoder if origin else None)
 
 
-Table = tuple[list[str], npt.NDArray[np.generic]]
-
-
-def _read_parquet(path: Path) -> Table:
-    import pyarrow.parquet  # an extra, slow to import
-    from pyarrow import types
-
-    table = pyarrow.parquet.read_table(path)
-    lists = [field.name for field in table.schema if types.is_nested(field.type)]
-    if lists:
-        return table.column(0).to_pylist(), np.array(table.column(lists[0]).to_pylist(), np.float32)
-    columns = [table.column(place).to_numpy() for place in range(1, table.num_columns)]
-    return table.column(0).to_pylist(), np.stack(columns, 1).astype(np.float32)
+Table = tuple[list[str], Floats, Made | None]
 
 
 def _read_table(path: Path) -> Table:
     with path.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.reader(file) if row][1:]
-    return [row[0] for row in rows], np.array([row[1:] for row in rows], np.float32)
+    return [row[0] for row in rows], np.array([row[1:] for row in rows], np.float32), None
 
 
 def _read_array(path: Path) -> Table:
     names = path.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
-    return [name for name in names if name], np.load(path, allow_pickle=False)
+    return [name for name in names if name], np.load(path, allow_pickle=False), None

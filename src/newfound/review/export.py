@@ -14,6 +14,7 @@ from PIL import Image
 from newfound.core.errors import DataError, Hint, UsageError, reason_of
 from newfound.core.files import atomic, atomic_folder, check_apart, check_writable, write_text
 from newfound.core.registry import EXPORTERS, register_exporter
+from newfound.data.parquet import import_pyarrow
 from newfound.review.review import Review
 from newfound.run.assignments import FLAGS, write_csv
 
@@ -109,11 +110,7 @@ def write_json_table(review: Review, path: Path) -> None:
 @exporter("parquet", ".parquet")
 def write_parquet(review: Review, path: Path) -> None:
     """The same table in Apache Parquet."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UsageError("Parquet needs pyarrow: pip install newfound[parquet].") from None
+    pyarrow = import_pyarrow()
     with atomic(path) as temporary:
         pyarrow.parquet.write_table(pyarrow.table(table(review)), temporary)
 

@@ -65,6 +65,7 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         reused=account.reused,
         peak_memory_gib=max(account.peak_memory_gib, round(peak_memory(training.device), 3)),
         encoder_revision=method.encoder.revision or None,
+        embedded_by=source.embedded_by,
         best_head=head,
         curves=curves(training.lines),
         classes=Classes(known=list(known), novel=list(novel)),

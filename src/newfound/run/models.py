@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from newfound.core.source import Source
+from newfound.core.source import EncoderVersion, Source
 from newfound.estimate.trial import Trial
 from newfound.metrics.report import Record, TaskAgnostic, TaskAware
 
@@ -146,6 +146,8 @@ class Results(Versioned):
     peak_memory_gib: float | None = None
     encoder_revision: str | None = None
     """Which pretrained weights the encoder started from; None for an encoder without any."""
+    embedded_by: EncoderVersion | None = None
+    """What made the vectors that the run is about, where that is known."""
     best_head: int = 0
     curves: dict[str, list[CurvePoint]] = Field(default_factory=dict)
     classes: Classes | None = None

@@ -137,7 +137,9 @@ def predict(folder: Folder, images: Path, strict: bool = False, with_features: b
         )
     look = run.state.look
     pile, skipped = (
-        load_vectors(images, look) if look.kind == "vectors" else load_pile(images, look.stored, strict)
+        load_vectors(images, look, folder.request().source.embedded_by)
+        if look.kind == "vectors"
+        else load_pile(images, look.stored, strict)
     )
     shares = run.scores(pile).softmax(-1).cpu().numpy()
     features = run.features(pile).cpu().numpy() if with_features else None

@@ -1,0 +1,138 @@
+"""Embeddings in Parquet files: a path and a vector, or several views of it, in each row."""
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel
+
+from newfound.core.errors import Hint, UsageError
+from newfound.core.files import atomic
+from newfound.core.source import EncoderVersion
+
+Floats = npt.NDArray[np.floating]
+ROWS = 4096
+"""Of a file, if nothing interrupts it."""
+KEY = b"newfound"
+"""Where the metadata of a file say how it was made."""
+
+
+class Made(BaseModel, extra="forbid", frozen=True):
+    """How vectors were made."""
+
+    encoder: EncoderVersion
+    views: int
+
+    def differences(self, other: "Made") -> list[str]:
+        """What is different here: `encoder=lite0`, `views=2`."""
+        mine, others = ({**each.encoder.model_dump(), "views": each.views} for each in (self, other))
+        return [f"{key}={value}" for key, value in mine.items() if others[key] != value]
+
+
+class Shards:
+    """A folder of Parquet files that grows: path, embedding, encoder, digest of the image file.
+
+    Paths are relative to the folder, so images and embeddings can move together. The embedding of an image is
+    a list of D numbers, or with several views a list of V such lists, all in float16.
+    """
+
+    def __init__(self, folder: Path, made: Made) -> None:
+        """Vectors that were made in another way are refused."""
+        self.folder, self.made = folder, made
+        self.files = sorted(folder.glob("*.parquet"))
+        self._names: list[str] = []
+        self._vectors: list[Floats] = []
+        self._digests: list[str] = []
+        for path in self.files:
+            found = _made(path)
+            if found is None:
+                raise UsageError(f"{path} was not written by newfound.", Hint.NEW_FOLDER)
+            if differing := found.differences(made):
+                raise UsageError(f"{folder} holds embeddings with {', '.join(differing)}.", Hint.NEW_FOLDER)
+
+    def names(self) -> Iterator[str]:
+        """The absolute path of every image that has a vector."""
+        parquet = import_pyarrow().parquet
+        for path in self.files:
+            for name in parquet.read_table(path, columns=["path"]).column(0).to_pylist():
+                yield os.path.abspath(os.path.join(self.folder, name))
+
+    def add(self, names: Sequence[str], vectors: Floats, digests: Sequence[str]) -> None:
+        """Images with their vectors (n, V, D); a file is written once there are enough."""
+        self._names += [self._relative(name) for name in names]
+        self._vectors.append(vectors)
+        self._digests += digests
+        if len(self._names) >= ROWS:
+            self.write()
+
+    def write(self) -> None:
+        """Write the images that were added since the last file, if any, as another one."""
+        if not self._names:
+            return
+        pa, vectors = import_pyarrow(), np.concatenate(self._vectors)
+        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[2])
+        if self.made.views > 1:
+            column = pa.FixedSizeListArray.from_arrays(column, self.made.views)
+        encoder = [str(self.made.encoder)] * len(self._names)
+        columns = {"path": self._names, "embedding": column, "encoder": encoder, "digest": self._digests}
+        table = pa.table(columns).replace_schema_metadata({KEY: self.made.model_dump_json()})
+        places = (self.folder / f"embeddings-{number:05}.parquet" for number in count(len(self.files)))
+        path = next(path for path in places if not path.exists())
+        with atomic(path) as temporary:
+            pa.parquet.write_table(table, temporary, use_dictionary=["encoder"])
+        self.files.append(path)
+        self._names, self._vectors, self._digests = [], [], []
+
+    def _relative(self, name: str) -> str:
+        try:
+            return os.path.relpath(name, self.folder)
+        except ValueError:  # another drive of Windows
+            return os.path.abspath(name)
+
+
+def read_parquet(path: Path) -> tuple[list[str], Floats, Made | None]:
+    """Paths, vectors (n, D) or (n, V, D), and how they were made if it says so."""
+    pa = import_pyarrow()
+    table = pa.parquet.read_table(path)
+    names, made = table.column(0).to_pylist(), _made(path)
+    lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]
+    if lists:
+        return names, _values(table.column(lists[0])), made
+    columns = [table.column(place).to_numpy() for place in range(1, table.num_columns)]
+    return names, np.stack(columns, 1).astype(np.float32), made
+
+
+def _made(path: Path) -> Made | None:
+    """How the vectors of a file were made; None if it is not ours."""
+    try:
+        metadata = import_pyarrow().parquet.read_schema(path).metadata or {}
+        return Made.model_validate_json(metadata.get(KEY, b""))
+    except ValueError:  # also what pydantic and pyarrow raise
+        return None
+
+
+def _values(column: Any) -> Floats:
+    """Lists, perhaps of lists, of one length → an array, without a Python object for each number."""
+    array, shape = column.combine_chunks(), [len(column)]
+    pa = import_pyarrow()
+    while pa.types.is_nested(array.type):
+        lengths = pa.compute.unique(pa.compute.list_value_length(array)).to_pylist()
+        if len(lengths) != 1 or lengths[0] is None:
+            raise ValueError("its vectors have different lengths")
+        array, shape = array.flatten(), [*shape, lengths[0]]
+    values: Floats = array.to_numpy(zero_copy_only=False)
+    return values.reshape(shape)
+
+
+def import_pyarrow() -> Any:
+    """pyarrow, an extra that is slow to import."""
+    try:
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ImportError:
+        raise UsageError("Parquet needs pyarrow: pip install 'newfound[parquet]'.") from None
+    return pyarrow
