@@ -30,7 +30,7 @@ TRAINING = {"method", "settings", *IMAGES, "--out", "--stop-after"}
 SURFACE = {
     "demo": {"--out", "--seed"},
     "discover": {*TRAINING, "--embeddings", "--num-novel", "--until", "--pretrained", "--resume"},
-    "estimate": {*TRAINING, "--algorithm", "--resume"},
+    "estimate": {*TRAINING, "--embeddings", "--algorithm", "--resume"},
     "predict": {"run", "images", "--out", "--strict"},
     "export": {"run", "out", "--format", "--link"},
     "data": set(),
@@ -44,7 +44,7 @@ SURFACE = {
     "compare": {
         *("methods", "--data", "--seeds", "--track", "--data-dir", "--subset", "--stop-after", "--out"),
     },
-    "calibrate": {*TRAINING, "--hold-out", "--seeds", "--record"},
+    "calibrate": {*TRAINING, "--embeddings", "--hold-out", "--seeds", "--record"},
     "reproduce": {
         *("benchmark", "method", "--recipe", "--seeds", "--data-dir", "--stop-after", "--out", "--results"),
         "--note",

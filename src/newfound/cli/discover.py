@@ -97,6 +97,7 @@ def estimate(
     subset: opt.Subset = None,
     labelled: opt.Labelled = None,
     unlabelled: opt.Unlabelled = None,
+    embeddings: opt.Embeddings = None,
     size: opt.Size = None,
     strict: opt.Strict = False,
     algorithm: Annotated[
@@ -108,7 +109,7 @@ def estimate(
     stop_after: opt.StopAfter = None,
 ) -> None:
     """Estimate the number of novel classes and its range; discover with the same --out reuses it."""
-    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict)
+    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict, embeddings=embeddings)
     method, overrides = opt.method_and_settings(method, settings)
     if algorithm is not None:
         overrides[f"{PREFIX}algorithm"] = algorithm

@@ -31,7 +31,7 @@ Labelled = Annotated[
 ]
 Embeddings = Annotated[
     str | None,
-    typer.Option(help="Vectors instead of images: Parquet, CSV or .npy; --labelled is then a CSV."),
+    typer.Option(help="Vectors instead of images, Parquet, CSV or .npy; all without a label are the pile."),
 ]
 Unlabelled = Annotated[str | None, typer.Option(help="Your unlabelled images: a folder, a CSV or a list.")]
 

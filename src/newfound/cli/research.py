@@ -77,6 +77,7 @@ def calibrate(
     subset: opt.Subset = None,
     labelled: opt.Labelled = None,
     unlabelled: opt.Unlabelled = None,
+    embeddings: opt.Embeddings = None,
     size: opt.Size = None,
     strict: opt.Strict = False,
     hold_out: opt.HoldOut = None,
@@ -86,7 +87,7 @@ def calibrate(
     record: Annotated[Path | None, typer.Option(help="A JSON file for the record.")] = None,
 ) -> None:
     """Choose settings without novel labels: try them on known classes held out as if novel."""
-    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict)
+    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict, embeddings=embeddings)
     base, candidates = calibration.candidates_of(
         method, source.name, opt.parse_overrides(settings or []), seeds
     )
