@@ -28,7 +28,7 @@ ESTIMATE = {**QUICK, "estimate.max_novel": 2, "estimate.restarts": 1}
 PAGE = {
     *("__version__", "NovelClassDiscovery", "discover", "estimate_num_novel", "predict", "export", "Review"),
     *("from_arrays", "from_embeddings", "from_folders", "load_benchmark", "benchmark_names", "method_names"),
-    *("hungarian_accuracy", "NewfoundError"),
+    *("embed", "hungarian_accuracy", "NewfoundError"),
 }
 
 

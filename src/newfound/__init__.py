@@ -14,6 +14,7 @@ _HOMES = {
     "NovelClassDiscovery": "newfound.estimator",
     "discover": "newfound.api",
     "estimate_num_novel": "newfound.api",
+    "embed": "newfound.api",
     "predict": "newfound.api",
     "export": "newfound.api",
     "hungarian_accuracy": "newfound.api",

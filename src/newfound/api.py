@@ -21,6 +21,8 @@ from newfound.review.export import write_export
 from newfound.review.page import write_page
 from newfound.review.review import Predictions, Review
 from newfound.run import trained
+from newfound.run.embed import EmbedReport
+from newfound.run.embed import embed as embed_files
 from newfound.run.events import LogProgress
 from newfound.run.folder import Folder
 from newfound.run.models import Estimate, Results
@@ -85,6 +87,25 @@ def estimate_num_novel(
         for warning in found.warnings:
             log.warning(warning)
     return found
+
+
+def embed(
+    images: str | Path,
+    encoder: str,
+    out: str | Path,
+    *,
+    views: int = 1,
+    strict: bool = False,
+    verbose: bool = True,
+) -> EmbedReport:
+    """Embed images, which are a folder, a CSV or a list of files, into Parquet files in the folder `out`.
+
+    `encoder` is a pretrained one, for example `lite0`. Images that have a vector in `out` are skipped, so the
+    same call continues what was interrupted. With several `views` an image also has the vector of its mirror
+    image and those of random crops. `strict` makes a file that cannot be read an error.
+    """
+    with shown(verbose):
+        return embed_files(as_path(images, "images"), encoder, as_path(out, "out"), views, strict)
 
 
 def predict(run: str | Path, images: str | Path, *, strict: bool = False) -> Predictions:

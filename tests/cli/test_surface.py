@@ -31,6 +31,7 @@ SURFACE = {
     "demo": {"--out", "--seed"},
     "discover": {*TRAINING, "--embeddings", "--num-novel", "--until", "--pretrained", "--resume"},
     "estimate": {*TRAINING, "--embeddings", "--algorithm", "--resume"},
+    "embed": {"images", "--encoder", "--out", "--views", "--strict"},
     "predict": {"run", "images", "--out", "--strict"},
     "export": {"run", "out", "--format", "--link"},
     "data": set(),

@@ -23,6 +23,7 @@ VERBS = {
         "demo": "demo",
         "discover": "discover",
         "estimate": "discover",
+        "embed": "embed",
         "predict": "runs",
         "export": "classes",
         "data": "lists",
@@ -44,7 +45,7 @@ VERBS = {
     },
 }
 """Panel of the help → verb → the module with a function of that name."""
-TRAINING = (*RESUMABLE, "compare", "calibrate", "reproduce", "trust")
+TRAINING = (*RESUMABLE, "compare", "calibrate", "reproduce", "trust", "embed")
 MODULES = {verb: module for verbs in VERBS.values() for verb, module in verbs.items()}
 
 

@@ -78,12 +78,18 @@ def from_folders(
 
 def load_pile(path: Path, size: int, strict: bool) -> tuple[ImageSet, tuple[str, ...]]:
     """Images of side `size` from a folder, a CSV, a list of files or one image, and the files left out."""
-    files, repeated = distinct(unlabelled_files(path, "new"))
-    reading = Reading(len(files))
-    images, _, skipped = open_images([file for file, _ in files.values()], (size, size), strict, reading)
+    paths, left_out = pile_files(path)
+    reading = Reading(len(paths))
+    images, _, skipped = open_images(paths, (size, size), strict, reading)
     for warning in reading.warnings:
         log.warning(warning)
-    return images, (*other_files(path), *_repeated(repeated), *skipped)
+    return images, (*left_out, *skipped)
+
+
+def pile_files(path: Path) -> tuple[list[str], list[str]]:
+    """The files of a folder, a CSV or a list, each once, or one image; and what was left out and why."""
+    files, repeated = distinct(unlabelled_files(path, "new"))
+    return [file for file, _ in files.values()], [*other_files(path), *_repeated(repeated)]
 
 
 def open_images(

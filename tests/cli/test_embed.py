@@ -1,0 +1,166 @@
+"""`newfound embed` and what takes its vectors: discover, estimate, calibrate, predict."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import newfound as library
+from newfound.core.encoder import Encoder, Preprocessing
+from newfound.core.errors import UsageError
+from newfound.core.registry import ENCODERS
+from newfound.data import parquet
+from newfound.data.vectors import read_embeddings
+from newfound.engine import embedding
+from newfound.engine.embedding import Embedded, Embedder
+from tests.cli.calls import newfound, refused, textures, works
+
+pytest.importorskip("pyarrow")
+LOOK = Preprocessing(8, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), shorter=10)
+COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "grey": (90, 90, 90)}
+
+
+class Colours(Encoder):
+    """The mean colour of each quarter."""
+
+    dim, revision, preprocessing = 12, "one", LOOK
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return nn.functional.adaptive_avg_pool2d(images, 2).flatten(1)
+
+
+@pytest.fixture(autouse=True)
+def encoder() -> Iterator[None]:
+    """A pretrained encoder called colours, of small batches."""
+    ENCODERS.load()
+    ENCODERS.add("colours", Colours)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedding, "BATCH", {"cpu": 4, "cuda": 4})
+        yield
+    del ENCODERS.items["colours"]
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """known/ with four classes of ten images, pile/ with twenty images of two more."""
+    folder = tmp_path_factory.mktemp("photographs")
+    for seed, (name, colour) in enumerate(COLOURS.items()):
+        textures(folder / "known" / name, colour, 10, seed)
+    textures(folder / "pile" / "a", (200, 200, 40), 10, 10)
+    textures(folder / "pile" / "b", (40, 200, 200), 10, 11)
+    return folder
+
+
+def embed(images: Path, out: Path, *options: str) -> str:
+    return works("embed", images, "--encoder", "colours", "--out", out, *options)
+
+
+def test_images_are_embedded_once(photographs: Path, tmp_path: Path) -> None:
+    feats = tmp_path / "feats"
+    assert "20 images embedded" in embed(photographs / "pile", feats)
+    assert "20 embedded before" in embed(photographs, feats)
+    found = read_embeddings(feats)
+    assert sorted(found.names) == sorted(map(str, photographs.rglob("*.png")))
+    assert found.encoder is not None
+    assert (found.encoder.encoder, found.encoder.revision) == ("colours", "one")
+    (batch,) = Embedder(Colours(), torch.device("cpu"), torch.float32).files([found.names[-1]])
+    np.testing.assert_array_equal(found.vectors[-1], batch.vectors[0, 0])
+    assert found.vectors.dtype == np.float16
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(feats)
+    assert table.column_names == ["path", "embedding", "encoder", "digest"]
+    assert table.column("encoder")[0].as_py() == "colours@one"
+    assert table.column("digest")[59].as_py() == batch.digests[0]
+    assert table.column("path")[0].as_py() == os.path.relpath(found.names[0], feats)
+
+
+def test_other_vectors_in_the_folder_are_refused(
+    photographs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pile, feats = photographs / "pile", tmp_path / "feats"
+    embed(pile, feats, "--views", "3")
+    assert read_embeddings(feats).vectors.shape == (20, 3, 12)
+    call = ("embed", pile, "--encoder", "colours", "--out", feats)
+    refused(2, call, "holds embeddings with views=3")
+    monkeypatch.setattr(Colours, "revision", "two")
+    refused(2, (*call, "--views", "3"), "holds embeddings with revision=one")
+    refused(2, (*call[:3], "small", *call[4:]), "Only a pretrained encoder")
+
+
+def test_what_was_embedded_survives_an_interruption(
+    photographs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pile, feats = photographs / "pile", tmp_path / "feats"
+    monkeypatch.setattr(parquet, "ROWS", 8)
+    with monkeypatch.context() as patch:
+        whole = Embedder.files
+
+        def interrupted(self: Embedder, paths: list[str], strict: bool = False) -> Iterator[Embedded]:
+            batches = whole(self, paths, strict)
+            yield from (next(batches) for _ in range(3))
+            raise KeyboardInterrupt
+
+        patch.setattr(Embedder, "files", interrupted)
+        done = newfound("embed", pile, "--encoder", "colours", "--out", feats)
+    assert (done.code, done.err) == (130, "error: Stopped by Ctrl-C. Repeat the command to continue.\n")
+    assert sorted(path.name for path in feats.glob("*.parquet")) == [
+        "embeddings-00000.parquet",
+        "embeddings-00001.parquet",
+    ]
+    assert "8 images embedded" in embed(pile, feats)
+    assert len(set(read_embeddings(feats).names)) == 20
+
+
+def test_a_file_that_cannot_be_read_is_left_out(photographs: Path, tmp_path: Path) -> None:
+    pile = tmp_path / "pile"
+    shutil.copytree(photographs / "pile", pile)
+    (pile / "broken.png").write_text("no image")
+    out = embed(pile, tmp_path / "feats")
+    assert "broken.png: not an image" in out
+    assert "20 images embedded" in out
+    assert "0 images embedded" in embed(pile, tmp_path / "feats")
+    refused(1, ("embed", pile, "--encoder", "colours", "--out", tmp_path / "feats", "--strict"), "broken.png")
+
+
+def test_without_pyarrow_one_line_says_what_to_install(
+    photographs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed(photographs / "pile", tmp_path / "feats")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(UsageError, match=r"pip install 'newfound\[parquet\]'"):
+        library.embed(photographs / "pile", "colours", tmp_path / "feats", verbose=False)
+    with pytest.raises(UsageError, match=r"pip install 'newfound\[parquet\]'"):
+        read_embeddings(tmp_path / "feats")
+
+
+@pytest.mark.slow
+def test_the_verbs_take_embeddings(
+    photographs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feats, run = tmp_path / "feats", tmp_path / "run"
+    embed(photographs, feats)
+    given = ("--embeddings", feats, "--labelled", photographs / "known")
+    works("discover", "centroids", *given, "--num-novel", "2", "--out", run)
+    results = json.loads((run / "results.json").read_text())
+    assert results["embedded_by"]["encoder"] == "colours"
+    assert results["cluster_sizes"] == [10, 10]
+    quick = ("pretrain.epochs=2", "pretrain.warmup=0", "estimate.max_novel=3", "estimate.restarts=1")
+    out = works("estimate", *given, "--out", tmp_path / "estimate", *quick, "device=cpu")
+    assert "Estimate: " in out
+    tried = ("neighbours=3,5", "trials=0", "device=cpu")
+    out = works("calibrate", "centroids", *tried, *given, "--seeds", "1", "--out", tmp_path / "tried")
+    assert "centroids on vectors" in out
+
+    new = tmp_path / "new"
+    monkeypatch.setattr(Colours, "revision", "two")
+    embed(photographs / "pile", new)
+    refused(1, ("predict", run, new), "colours@two", "colours@one")
+    assert "novel-2" in works("predict", run, feats)
