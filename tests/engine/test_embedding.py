@@ -77,6 +77,7 @@ def test_views_are_the_image_its_mirror_and_crops_that_do_not_change(tmp_path: P
     assert torch.equal(views[0], views[2])
     assert found.digests[0] == found.digests[2]
     assert not torch.equal(views[:, 2], views[:, 3])
+    assert not found.vectors.is_inference()
 
 
 def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class Crops:
     """The crops of some files; those that could not be read are left out."""
 
     pixels: Tensor
-    """(n, C, 3, S, S) uint8."""
+    """(n, C, S, S, 3) uint8, as Pillow has them."""
     kept: list[int]
     """The rows of the files that were read."""
     digests: list[str]
@@ -49,7 +49,7 @@ def crop_all(
 ) -> Crops:
     """Decode files, on all cores; with `strict` the first that cannot be decoded is an error."""
     side = preprocessing.size
-    pixels = np.empty((len(paths), num_crops(views), 3, side, side), np.uint8)
+    pixels = np.empty((len(paths), num_crops(views), side, side, 3), np.uint8)
     digests = [""] * len(paths)
 
     def read(row: int) -> None:
@@ -75,7 +75,7 @@ def crop_all(
 
 
 def _crops(image: Image.Image, look: Preprocessing, views: int, seed: str) -> list[Pixels]:
-    """The centre, then boxes drawn by `seed`, half of them mirrored, each (3, S, S)."""
+    """The centre, then boxes drawn by `seed`, half of them mirrored, each (S, S, 3)."""
     side, (width, height) = (look.size, look.size), image.size
     if look.shorter is None:
         boxes = [(0.0, 0.0, float(width), float(height))]
@@ -93,7 +93,5 @@ def _crops(image: Image.Image, look: Preprocessing, views: int, seed: str) -> li
         drawn[:, 2:] += drawn[:, :2]
         boxes += [(x0, y0, x1, y1) for x0, y0, x1, y1 in drawn.tolist()]
         mirrored += (u[:, 0] < 0.5).tolist()
-    cut = [
-        np.asarray(image.resize(side, FILTERS[look.interpolation], box)).transpose(2, 0, 1) for box in boxes
-    ]
-    return [crop[:, :, ::-1] if flip else crop for crop, flip in zip(cut, mirrored, strict=True)]
+    cut = [np.asarray(image.resize(side, FILTERS[look.interpolation], box)) for box in boxes]
+    return [crop[:, ::-1] if flip else crop for crop, flip in zip(cut, mirrored, strict=True)]

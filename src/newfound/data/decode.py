@@ -95,10 +95,10 @@ def upright_rgb(
     if side is not None:
         # A JPEG is read at a half, quarter or eighth of its size, but at least twice as large as needed.
         image.draft(None, (2 * side, 2 * side))
-    upright: Image.Image = ImageOps.exif_transpose(image)
-    if note and _is_wide(upright) and not white_is_zero:
-        note(int(np.asarray(upright).max()))
-    rgb = to_rgb(upright)
+    ImageOps.exif_transpose(image, in_place=True)
+    if note and _is_wide(image) and not white_is_zero:
+        note(int(np.asarray(image).max()))
+    rgb = to_rgb(image)
     return ImageOps.invert(rgb) if white_is_zero else rgb
 
 
@@ -167,7 +167,7 @@ def stored_sizes(paths: Sequence[str]) -> list[Size | None]:
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """An image of any Pillow mode → RGB."""
+    """An image of any Pillow mode → RGB; one that is RGB already, itself."""
     if image.mode == "F":
         raise ValueError("floating-point pixels have no fixed range; save the image with 8 or 16 bits")
     if _is_wide(image):
@@ -176,7 +176,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     elif image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def resized(image: Image.Image, size: Size | None) -> Image.Image:

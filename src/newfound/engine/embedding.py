@@ -6,7 +6,7 @@ are random resized crops, the same in every call.
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,6 @@ from torch import Tensor
 from newfound.core.encoder import Encoder
 from newfound.core.errors import Hint, UsageError
 from newfound.core.seed import generator
-from newfound.data.augment.augmenter import normalise
 from newfound.data.augment.geometry import Crop, Flip
 from newfound.data.augment.op import apply, noise_of
 from newfound.data.crops import RANDOM, Crops, crop_all
@@ -25,7 +24,6 @@ from newfound.data.images import ImageSet, on_device, prefetch
 log = logging.getLogger(__name__)
 BATCH = {"cpu": 32, "cuda": 256}
 """Images of 224 pixels that are encoded together, all views counted."""
-
 LAYOUT = torch.channels_last
 
 
@@ -54,6 +52,9 @@ class Embedder:
         self.encoder = encoder.eval()
         encoder.to(device, memory_format=LAYOUT)  # type: ignore[call-overload]
         self.look, self.device, self.precision, self.views = encoder.preprocessing, device, precision, views
+        self._mean, self._std = (
+            torch.tensor(each, device=device)[:, None, None] for each in (self.look.mean, self.look.std)
+        )
         self.batch = max(1, BATCH[device.type] * 224**2 // max(224, self.look.size) ** 2 // views)
 
     def files(self, paths: Sequence[str], strict: bool = False) -> Iterator[Embedded]:
@@ -67,10 +68,12 @@ class Embedder:
 
         def read(rows: Tensor) -> Crops:
             some = [paths[row] for row in rows.tolist()]
-            return crop_all(some, self.look, self.views, strict, reading.peaks.append)
+            crops = crop_all(some, self.look, self.views, strict, reading.peaks.append)
+            return replace(crops, pixels=on_device(crops.pixels, self.device))
 
-        for rows, crops in zip(batches, prefetch(read, batches), strict=True):
-            vectors = self._encode(on_device(crops.pixels, self.device))
+        # Two batches at a time, so that no core waits for the last file of one.
+        for rows, crops in zip(batches, prefetch(read, batches, threads=2), strict=True):
+            vectors = self._encode(crops.pixels.movedim(-1, 2))
             reading.count(len(rows))
             yield Embedded(rows[crops.kept].tolist(), vectors, crops.digests, crops.failed)
         for warning in reading.warnings:
@@ -95,14 +98,17 @@ class Embedder:
             yield self._encode(torch.stack(crops, 1))
             reading.count(len(rows))
 
-    @torch.inference_mode()
     def _encode(self, crops: Tensor) -> Tensor:
         """Levels in 0..255 (n, C, 3, S, S) → (n, V, D)."""
         if not len(crops):  # not every network takes an empty batch
             return torch.empty(0, self.views, self.encoder.dim, dtype=torch.float16)
-        if self.views > 1:
-            crops = torch.cat([crops[:, :1], crops[:, :1].flip(-1), crops[:, 1:]], 1)
-        images = normalise(crops.flatten(0, 1), self.look.mean, self.look.std)
-        with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
+        with (
+            torch.inference_mode(),
+            torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32),
+        ):
+            if self.views > 1:
+                crops = torch.cat([crops[:, :1], crops[:, :1].flip(-1), crops[:, 1:]], 1)
+            images = (crops.flatten(0, 1).float() / 255 - self._mean) / self._std
             vectors: Tensor = self.encoder(images.contiguous(memory_format=LAYOUT))
-        return vectors.half().view(len(crops), self.views, -1).cpu()
+        # A copy made here may be trained on, unlike tensors of inference mode.
+        return vectors.to("cpu", torch.float16, copy=True).view(len(crops), self.views, -1)
