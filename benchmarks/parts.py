@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from benchmarks.baseline.iic import baseline_precision
+from benchmarks.embed import embed_memory, embed_speed
 from benchmarks.inter import inter_rows
 from benchmarks.kmeans import kmeans_speed
 from benchmarks.measure import Machine, measured_machine, milliseconds
 from benchmarks.record import (
     BaselineSpeed,
+    EmbedMemory,
+    EmbedSpeed,
     Evaluation,
     InterRow,
     KMeansSpeed,
@@ -164,6 +167,18 @@ def _kmeans(setup: Setup, machine: Machine) -> Iterator[KMeansSpeed]:
     yield from kmeans_speed(size, machine.device)
 
 
+def _embed(setup: Setup, machine: Machine) -> Iterator[dict[str, EmbedSpeed]]:
+    log.info("embed: JPEG files, ours and a plain loop")
+    yield from embed_speed(machine)
+
+
+def _memory(setup: Setup, machine: Machine) -> Iterator[list[EmbedMemory]]:
+    # Measured alone, it may take minutes on a CPU too.
+    numbers = FULL.embed_memory if setup.parts == ("memory",) else machine.scale.embed_memory
+    log.info("memory: newfound embed on %s files", " and ".join(f"{number:,}" for number in numbers))
+    yield from embed_memory(numbers)
+
+
 MEASURES: dict[str, Callable[[Setup, Machine], Iterator[object]]] = {
     "step": _step,
     "baseline": _baseline,
@@ -172,4 +187,6 @@ MEASURES: dict[str, Callable[[Setup, Machine], Iterator[object]]] = {
     "evaluation": _evaluation,
     "kmeans": _kmeans,
     "methods": _methods,
+    "embed": _embed,
+    "memory": _memory,
 }

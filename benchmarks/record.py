@@ -141,6 +141,31 @@ class KMeansSpeed(Part):
     plain: Clustering | None = None
 
 
+class EmbedSpeed(Part):
+    """Embedding files with one encoder."""
+
+    images: str
+    """What the files are."""
+    batch_size: int
+    images_per_second: float
+    network_images_per_second: float
+    """On one batch that is on the device already."""
+    straightforward_images_per_second: float
+    """A plain loop over a `DataLoader`."""
+    workers: int
+    """Of that loader, and the cores that we decode on."""
+    times_as_fast: float
+
+
+class EmbedMemory(Part):
+    """`newfound embed` as a process of its own."""
+
+    images: int
+    peak_mib: float
+    """The most memory of the host that it took at once."""
+    seconds: float
+
+
 class MatrixProduct(Part):
     """A large square matrix product, the yardstick of a step's arithmetic."""
 
@@ -170,6 +195,9 @@ class Record(Part):
     evaluation: Evaluation | None = None
     kmeans: KMeansSpeed | None = None
     methods: dict[str, MethodSpeed] | None = None
+    embed: dict[str, EmbedSpeed] | None = None
+    memory: list[EmbedMemory] | None = None
+    """Of embedding."""
     seconds: float
 
     def to_json(self) -> dict[str, object]:

@@ -20,8 +20,8 @@ from newfound.methods.iic import IIC
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 PARTS = ("step", "baseline", "terms", "inter", "evaluation", "kmeans")
-ON_REQUEST = ("methods",)
-"""Parts that are measured only on request, because they take long."""
+ON_REQUEST = ("methods", "embed", "memory")
+"""Parts that are measured only on request, because they take long or need optional packages."""
 BASELINE_PARTS = ("baseline", "terms")
 """The parts that compare with the straightforward step."""
 EPOCH_STEPS = 20
@@ -46,6 +46,10 @@ class Scale:
     """Of the matrix product that a step's arithmetic is compared with."""
     kmeans: tuple[int, int, tuple[int, ...]]
     """Samples, features and numbers of clusters."""
+    embed_files: int
+    """Files that are embedded again and again."""
+    embed_memory: tuple[int, ...]
+    """Numbers of files at which the memory of `newfound embed` is measured."""
     step: Overrides = field(default_factory=dict)
     """Settings that make the step small enough; settings of the call take precedence."""
 
@@ -59,6 +63,8 @@ FULL = Scale(
     loops_up_to=256,
     matrix_side=8192,
     kmeans=(15_000, 512, (20, 30, 40, 50, 60)),
+    embed_files=4096,
+    embed_memory=(2_000, 20_000),
 )
 SMALL = Scale(
     seconds=0.2,
@@ -69,6 +75,8 @@ SMALL = Scale(
     loops_up_to=32,
     matrix_side=1024,
     kmeans=(2_000, 128, (20, 30, 40, 50, 60)),
+    embed_files=64,
+    embed_memory=(100, 400),
     step={"encoder": "small", "batch_size": 16},
 )
 

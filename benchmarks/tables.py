@@ -7,6 +7,8 @@ from rich.table import Table
 
 from benchmarks.record import (
     BaselineSpeed,
+    EmbedMemory,
+    EmbedSpeed,
     Evaluation,
     InterRow,
     KMeansSpeed,
@@ -37,6 +39,10 @@ def tables(record: Record) -> Iterator[Table]:
         yield _methods(
             record.methods, f"every method, {record.benchmark}: training step on {record.hardware}"
         )
+    if record.embed:
+        yield _embed(record.embed, record.hardware)
+    if record.memory:
+        yield _memory(record.memory)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -116,6 +122,26 @@ def _methods(rows: dict[str, MethodSpeed], title: str) -> Table:
     for name, row in rows.items():
         difference = _number(row.largest_loss_difference)
         table.add_row(name, row.mode, str(row.batch_size), *_rates(row), difference)
+    return table
+
+
+def _embed(rows: dict[str, EmbedSpeed], hardware: str) -> Table:
+    first = next(iter(rows.values()))
+    table = _table(
+        f"embedding files ({first.images}) on {hardware}: images/s",
+        *("encoder", "ours", f"plain loop, {first.workers} workers", "times as fast", "network alone"),
+    )
+    for name, row in rows.items():
+        rates = (row.images_per_second, row.straightforward_images_per_second)
+        cells = (*rates, row.times_as_fast, row.network_images_per_second)
+        table.add_row(name, *map(_number, cells))
+    return table
+
+
+def _memory(rows: list[EmbedMemory]) -> Table:
+    table = _table("newfound embed", "images", "peak MiB", "seconds")
+    for row in rows:
+        table.add_row(f"{row.images:,}", _number(row.peak_mib), _number(row.seconds))
     return table
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from benchmarks.record import (
     BaselineSpeed,
+    EmbedMemory,
+    EmbedSpeed,
     Evaluation,
     InterRow,
     KMeansSpeed,
@@ -40,6 +42,10 @@ def _texts(path: Path) -> Iterator[str]:
         yield _evaluation(record.evaluation, where)
     if record.kmeans:
         yield _kmeans(record.kmeans, where)
+    if record.embed:
+        yield _embed(record.embed, where)
+    if record.memory:
+        yield _memory(record.memory, where)
 
 
 def _step(title: str, steps: Steps, baseline: BaselineSpeed, terms: Terms | None) -> str:
@@ -105,3 +111,25 @@ def _inter(rows: list[InterRow], where: str) -> str:
 
 def _evaluation(found: Evaluation, where: str) -> str:
     return f"Evaluating {found.images:,} images with both protocols, {where}: {found.seconds:.1f} s."
+
+
+def _embed(rows: dict[str, EmbedSpeed], where: str) -> str:
+    """Files to vectors, and a plain loop that does the same."""
+    first = next(iter(rows.values()))
+    lines = [
+        f"Embedding files ({first.images}) beside a plain loop over a `DataLoader` of {first.workers} "
+        f"workers, in images/s, random weights, {where}:",
+        "",
+        "| encoder | ours | plain loop | times as fast | network alone |",
+        "|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        rates = f"{row.images_per_second:,.0f} | {row.straightforward_images_per_second:,.0f}"
+        rest = f"{row.times_as_fast:.1f} | {row.network_images_per_second:,.0f}"
+        lines.append(f"| {name} | {rates} | {rest} |")
+    return "\n".join(lines)
+
+
+def _memory(rows: list[EmbedMemory], where: str) -> str:
+    peaks = ", ".join(f"{row.peak_mib:,.0f} MiB with {row.images:,} images" for row in rows)
+    return f"Peak memory of `newfound embed`, {where}: {peaks}."

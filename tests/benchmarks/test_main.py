@@ -12,14 +12,16 @@ from benchmarks import parts
 from benchmarks.__main__ import main
 from benchmarks.measure import Machine
 from benchmarks.record import Record
-from benchmarks.setup import PARTS, Scale
+from benchmarks.setup import ON_REQUEST, PARTS, Scale
 from newfound.core.registry import method_names, recipe_for
 from tests.marks import SLOW
 
 pytestmark = pytest.mark.slow
 
 RECORDS = sorted((Path(__file__).parents[2] / "results" / "bench").glob("*.json"))
-TINY = Scale(0.0, 1, 60, (3, 5), (4, 6), 3, 16, (80, 4, (4, 5)), {"encoder": "small", "batch_size": 8})
+TINY = Scale(
+    *(0.0, 1, 60, (3, 5), (4, 6), 3, 16, (80, 4, (4, 5)), 4, (3, 5)), {"encoder": "small", "batch_size": 8}
+)
 SETTINGS = ("batch_size=8", "hidden=16", "projection=8", "heads=2", "device=cpu")
 MAY_BE_ZERO = {"compile_seconds", "largest_loss_difference"}
 Bench = Callable[..., Record]
@@ -60,7 +62,7 @@ def test_all_parts(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert record.terms
     assert record.inter
     assert record.evaluation
-    assert record.model_fields_set == set(Record.model_fields) - {"methods", "note"}
+    assert record.model_fields_set == set(Record.model_fields) - {*ON_REQUEST, "note"}
     assert record.config["batch_size"] == record.step.batch_size == record.terms.batch_size == 8
     assert record.precision == "float32"
     eager = record.step.modes["eager"]
@@ -117,6 +119,18 @@ def test_every_method_on_request(bench: Bench, capsys: pytest.CaptureFixture[str
         assert _positive(row.model_dump(exclude={"config"}))
     assert set(measured) == set(method_names()) - {"centroids", "kmeans"}
     assert "openmix" in capsys.readouterr().out
+
+
+def test_embedding_on_request(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("pyarrow")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("newfound.engine.embedding.BATCH", {"cpu": 2})
+        record = bench("device=cpu", "--parts", "embed,memory")
+    assert list(record.embed or ()) == ["lite0", "ViT-S"]
+    assert [row.images for row in record.memory or ()] == [3, 5]
+    assert _positive(record.model_dump(include={"embed", "memory"}))
+    assert "plain loop, 1 workers" in capsys.readouterr().out
 
 
 def test_the_losses_of_two_modes_are_compared(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,167 @@
+"""Embedding JPEG files: ours, a plain loop over a `DataLoader`, and the memory of `newfound embed`."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from benchmarks.baseline.loading import PREFETCHED, num_workers
+from benchmarks.measure import Machine, elapsed, milliseconds
+from benchmarks.plugin import RandomLite0
+from benchmarks.record import EmbedMemory, EmbedSpeed
+from newfound.core.encoder import Encoder, Preprocessing
+from newfound.engine.embedding import Embedder
+
+SIZE, QUALITY = (500, 375), 90
+DISTINCT = 64
+"""Different pictures; further files are copies of them."""
+VIT = {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 6, "intermediate_size": 1536}
+"""A ViT-S of patches of 16 pixels."""
+ROOT = Path(__file__).parents[1]
+
+
+def embed_speed(machine: Machine) -> Iterator[dict[str, EmbedSpeed]]:
+    """Both encoders, with random weights."""
+    found: dict[str, EmbedSpeed] = {}
+    with _photographs(machine.scale.embed_files) as folder:
+        paths = sorted(map(str, folder.iterdir()))
+        for name, encoder in {"lite0": RandomLite0(), "ViT-S": _vit()}.items():
+            found = {**found, name: _speed(encoder, paths, machine)}
+            yield found
+
+
+def _speed(encoder: Encoder, paths: Sequence[str], machine: Machine) -> EmbedSpeed:
+    """Each while it runs steadily: the clock starts after some batches and stops before the last ones."""
+    device, workers = machine.device, num_workers()
+    embedder = Embedder(encoder, device, machine.precision)
+    batch, batches, spare = embedder.batch, workers * machine.scale.worker_rounds, workers * PREFETCHED
+    files = [paths[row % len(paths)] for row in range(batch * (workers + batches + spare))]
+
+    def rate(results: Iterator[object]) -> float:
+        def consume(number: int) -> None:
+            for _ in islice(results, number):
+                pass
+
+        consume(workers)
+        return batch * batches / elapsed(lambda: consume(batches), device)
+
+    images = torch.rand(batch, 3, embedder.look.size, embedder.look.size, device=device)
+    network = milliseconds(lambda: _encode(encoder, images, machine), device, machine.scale.seconds)
+    ours, plain = rate(embedder.files(files)), rate(_plain_loop(encoder, files, batch, machine))
+    return EmbedSpeed(
+        images=f"JPEG, {SIZE[0]} x {SIZE[1]} pixels, {os.path.getsize(paths[0]) / 1000:.0f} kB",
+        batch_size=batch,
+        images_per_second=ours,
+        network_images_per_second=1000 * batch / network,
+        straightforward_images_per_second=plain,
+        workers=workers,
+        times_as_fast=ours / plain,
+    )
+
+
+class PhotographDataset(Dataset[Tensor]):
+    """Files as torchvision prepares them for an encoder: resize, centre crop, float, normalise."""
+
+    def __init__(self, paths: Sequence[str], look: Preprocessing) -> None:
+        self.paths, self.look = paths, look
+        self.mean, self.std = (torch.tensor(each).view(3, 1, 1) for each in (look.mean, look.std))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, row: int) -> Tensor:
+        side, shorter = self.look.size, self.look.shorter or self.look.size
+        with Image.open(self.paths[row]) as file:
+            image = file.convert("RGB")
+        width, height = (int(shorter * each / min(image.size)) for each in image.size)
+        image = image.resize((width, height), Image.Resampling[self.look.interpolation.upper()])
+        left, top = (width - side) // 2, (height - side) // 2
+        pixels = np.array(image.crop((left, top, left + side, top + side)))
+        levels = torch.from_numpy(pixels).permute(2, 0, 1).contiguous().float() / 255
+        return (levels - self.mean) / self.std
+
+
+def _plain_loop(encoder: Encoder, paths: Sequence[str], batch: int, machine: Machine) -> Iterator[Tensor]:
+    """What a person would write, with as many workers as cores."""
+    assert encoder.preprocessing is not None
+    dataset, pinned = PhotographDataset(paths, encoder.preprocessing), machine.device.type == "cuda"
+    loader = DataLoader(dataset, batch, num_workers=num_workers(), pin_memory=pinned)
+    for images in loader:
+        yield _encode(encoder, images.to(machine.device, non_blocking=True), machine).half().cpu()
+
+
+@torch.no_grad()
+def _encode(encoder: Encoder, images: Tensor, machine: Machine) -> Tensor:
+    with torch.autocast(machine.device.type, machine.precision, enabled=machine.precision != torch.float32):
+        features: Tensor = encoder(images)
+    return features
+
+
+def _vit() -> Encoder:
+    from transformers import ViTConfig, ViTModel
+
+    class ClassToken(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = ViTModel(ViTConfig(**VIT), add_pooling_layer=False)
+
+        def forward(self, images: Tensor) -> Tensor:
+            features: Tensor = self.model(pixel_values=images).last_hidden_state[:, 0]
+            return features
+
+    half = (0.5, 0.5, 0.5)
+    return Encoder.of(ClassToken(), VIT["hidden_size"], Preprocessing(224, half, half, shorter=256))
+
+
+def embed_memory(numbers: Sequence[int]) -> Iterator[list[EmbedMemory]]:
+    """The peak memory of `newfound embed` as a process of its own, at several numbers of images."""
+    found: list[EmbedMemory] = []
+    for number in numbers:
+        with _photographs(number) as folder, TemporaryDirectory() as out:
+            command = ["embed", str(folder), "--encoder", "lite0-random", "--out", f"{out}/feats"]
+            start = time.perf_counter()
+            process = subprocess.Popen(
+                [sys.executable, "-m", "newfound", *command],
+                cwd=ROOT,
+                env={
+                    **os.environ,
+                    "NEWFOUND_PLUGINS": "benchmarks.plugin",
+                    "PYTHONPATH": os.pathsep.join(filter(None, ("src", os.environ.get("PYTHONPATH")))),
+                },
+            )
+            _, status, usage = os.wait4(process.pid, 0)
+            if status:
+                raise RuntimeError(f"`newfound {' '.join(command)}` failed with status {status}")
+            seconds = time.perf_counter() - start
+        found = [*found, EmbedMemory(images=number, peak_mib=usage.ru_maxrss / 2**10, seconds=seconds)]
+        yield found
+
+
+@contextmanager
+def _photographs(number: int) -> Iterator[Path]:
+    """A folder of JPEG files: edges, gradients and some noise, about as large as photographs."""
+    random = np.random.default_rng(0)
+    contents = []
+    for _ in range(min(DISTINCT, number)):
+        rough = random.integers(0, 256, (SIZE[1] // 25, SIZE[0] // 25, 3), np.uint8)
+        smooth = np.asarray(Image.fromarray(rough).resize(SIZE, Image.Resampling.BICUBIC), np.float64)
+        noisy = (smooth + random.normal(0, 8, smooth.shape)).clip(0, 255).astype(np.uint8)
+        file = BytesIO()
+        Image.fromarray(noisy).save(file, "JPEG", quality=QUALITY)
+        contents.append(file.getvalue())
+    with TemporaryDirectory() as folder:
+        for row in range(number):
+            Path(folder, f"{row:06}.jpg").write_bytes(contents[row % len(contents)])
+        yield Path(folder)
