@@ -107,6 +107,7 @@ def test_our_own_assignments_and_repeated_files(labelled: Path, pile: Path, tmp_
     (tmp_path / "pile.csv").write_text("pile/a/0.png,zebra\npile/a/1.png,cat\n")
     with pytest.raises(DataError, match="'cat' is a known class"):
         strictly(labelled, tmp_path / "pile.csv", 2)
+    assert len(from_folders(labelled, tmp_path / "pile.csv", 2, pile="mixed").split.unlabelled) == 2
 
 
 def test_sizes_differ(labelled: Path, pile: Path, paint: Paint) -> None:

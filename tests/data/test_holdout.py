@@ -59,7 +59,7 @@ def test_the_last_known_classes_play_the_novel_ones() -> None:
     assert truth.test_labels.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
     assert (held.class_names, held.skipped) == (_dataset().class_names[:KNOWN], ("a.png: torn",))
     assert held.note.endswith("held-out known classes: class-2, class-3")
-    assert held.source == Source(arrays=_dataset().fingerprint(), held_out=2)
+    assert held.source == Source(arrays=_dataset().fingerprint(), held_out=2, pile="novel")
 
 
 def test_nothing_of_the_novel_classes_is_left() -> None:
@@ -91,6 +91,22 @@ def test_images_without_a_truth_give_some_up_for_test() -> None:
     assert sorted(names) == sorted(f"train-{row}" for row in range(44))
     with pytest.raises(DataError, match=r"at least 5 images of each.*'class-0' has 4"):
         hold_out(replace(_dataset(copies=4), truth=None), 2)
+
+
+def test_of_a_mixed_pile_some_known_images_stay_unlabelled() -> None:
+    dataset = _dataset()
+    held = hold_out(replace(dataset, split=replace(dataset.split, pile="mixed")), 2)
+    split, truth = held.split, _truth(held)
+    labels = list(range(KNOWN)) * COPIES
+    second = [row for row in range(KNOWN * COPIES) if row // KNOWN % 2]
+    given = [row for row, label in enumerate(labels) if label < 2 and row not in second]
+    assert [row for _, _, row in _rows(split.labelled)] == given
+    assert split.labels.tolist() == [labels[row] for row in given]
+    assert [row for _, _, row in _rows(split.unlabelled)] == [r for r in range(24) if r not in given]
+    assert truth.labels.tolist() == [label for _, label, _ in _rows(split.unlabelled)]
+    assert (split.pile, split.num_known, split.num_novel) == ("mixed", 2, 2)
+    assert held.source is not None
+    assert held.source.pile == "mixed"
 
 
 def test_streamed_images_stay_streamed(tmp_path: Path, paint: Paint) -> None:

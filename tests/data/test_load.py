@@ -21,6 +21,7 @@ def test_a_benchmark() -> None:
     estimated = Source(benchmark="digits", subset=12, num_novel=3, estimated="gcd")
     assert load(estimated).num_novel == 3
     assert load(estimated).source == estimated == found.with_num_novel(3, "gcd").source
+    assert load(Source(benchmark="digits", subset=12, pile="mixed")).split.pile == "mixed"
     held = Source(benchmark="digits", subset=12, held_out=2)
     assert load(held).source == held == hold_out(found, 2).source
     assert load(held).fingerprint() == hold_out(found, 2).fingerprint()
@@ -32,14 +33,17 @@ def test_own_images(tmp_path: Path, paint: Paint) -> None:
             paint(tmp_path / "known" / name / f"{number}.png", (10 * number, 0, 0))
     paint(tmp_path / "pile" / "0.png")
     own: dict[str, Any] = {"labelled": str(tmp_path / "known"), "unlabelled": str(tmp_path / "pile")}
+    assert load(Source(**own)).split.pile == "novel"
     every: tuple[dict[str, Any], ...]
     every = ({}, {"num_novel": 1}, {"num_novel": 1, "size": 40, "strict": True, "subset": 3})
+    own["pile"] = "mixed"
     for given in every:
         source = Source(**own, **given)
         found, direct = load(source), from_folders(**own, **given)
         assert found.source == source == direct.source
         assert found.fingerprint() == direct.fingerprint()
         assert found.num_novel == given.get("num_novel")
+        assert found.split.pile == direct.split.pile == "mixed"
     held = load(Source(**own, held_out=2, subset=5))  # needs no number, since it drops the pile
     assert (held.num_known, held.num_novel, held.class_names) == (2, 2, ("ant", "bee", "cat", "dog"))
 

@@ -118,6 +118,8 @@ class Method(Learner):
     """
     joint = False
     """Whether scores of known and novel classes are comparable, so that an image can look known."""
+    mixed: ClassVar[bool] = False
+    """Whether it can be used where unlabelled images may be of known classes; its scores then compete."""
     matched: ClassVar[tuple[str, ...]] = ("pretrain",)
     """The stages before discovery on the matched track; all methods share the first."""
 

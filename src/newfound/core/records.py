@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from newfound.core.source import PileKind
+
 Outputs = dict[str, Tensor]
 """What a learner's forward returns; joint logits, where it has them, are `logits` (V, K, B, C)."""
 
@@ -17,13 +19,15 @@ Losses = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Task:
-    """The number of known and of novel classes."""
+    """The number of known and of novel classes, and what the unlabelled images may be."""
 
     num_known: int
     num_novel: int
     """0 where no novel classes are looked for, which is all that pretraining needs."""
     num_unlabelled: int = 0
     """Size of the unlabelled set, for learners that store something per image."""
+    pile: PileKind = "novel"
+    """Whether unlabelled images may be of known classes; only methods that are `mixed` are built then."""
 
     @property
     def num_classes(self) -> int:

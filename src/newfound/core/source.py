@@ -2,8 +2,14 @@
 
 import os
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import BaseModel, field_validator
+
+PileKind = Literal["mixed", "novel"]
+"""Whether unlabelled images may be of known classes too, or are of novel classes only."""
+OWN_PILE: PileKind = "novel"
+"""What is assumed of a user's own images unless they say otherwise."""
 
 
 class EncoderVersion(BaseModel, extra="forbid", frozen=True):
@@ -28,6 +34,8 @@ class Source(BaseModel, extra="forbid", frozen=True):
     unlabelled: str | None = None
     num_novel: int | None = None
     """How many novel classes to look for; None if unknown, or if the benchmark says it."""
+    pile: PileKind | None = None
+    """None: as the benchmark says, or `novel` for own images."""
     size: int | None = None
     strict: bool = False
     arrays: str | None = None

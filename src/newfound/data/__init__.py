@@ -35,14 +35,19 @@ def load(source: Source) -> "Dataset":
         dataset = load_benchmark(source.benchmark, source.data_dir, source.subset)
         if source.num_novel is not None:
             dataset = dataset.with_num_novel(source.num_novel)
+        if source.pile is not None:
+            dataset = replace(dataset, split=replace(dataset.split, pile=source.pile))
     elif source.labelled and source.embeddings:
         from newfound.data.vectors import from_embedding_files
 
-        dataset = from_embedding_files(source.embeddings, source.labelled, source.num_novel)
+        dataset = from_embedding_files(
+            source.embeddings, source.labelled, source.num_novel, pile=source.pile or "novel"
+        )
         assert dataset.source is not None
         source = source.model_copy(update={"embedded_by": dataset.source.embedded_by})
     elif source.labelled and source.unlabelled:
         options = source.model_dump(include={"num_novel", "size", "strict", "subset"})
+        options["pile"] = source.pile or "novel"
         dataset = from_folders(source.labelled, source.unlabelled, **options)
     else:
         raise UsageError("No images were given.", Hint.SOURCE)

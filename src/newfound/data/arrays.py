@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from newfound.core.errors import DataError
+from newfound.core.source import OWN_PILE, PileKind
 from newfound.data.dataset import Dataset, Split, checked_number
 from newfound.data.decode import Size, resized, to_rgb
 from newfound.data.images import ResidentImages
@@ -27,20 +28,23 @@ HIGHEST = 2**62
 UNLABELLED = -1
 
 
-def from_arrays(images: Arrays, labels: Labels, num_novel: int | None = None) -> Dataset:
+def from_arrays(
+    images: Arrays, labels: Labels, num_novel: int | None = None, *, pile: PileKind = OWN_PILE
+) -> Dataset:
     """A data set of images (n, H, W) or (n, H, W, C) and labels (n,), numbers or strings, -1 for none.
 
     Values are uint8, or floats from 0 to 1; C is 1, 3 or 4, the fourth channel being opacity. A list may
-    contain images of different sizes. `num_novel` is None if it is unknown.
+    contain images of different sizes. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled
+    images may be of known classes, "novel" if not.
     """
     num_novel = None if num_novel is None else checked_number("num_novel", num_novel)
     pictures = _pictures(images)
     given, classes = encoded(labels, len(pictures))
     side, reason = choose_side([(picture.height, picture.width) for picture in pictures])
-    known, pile = np.flatnonzero(given >= 0), np.flatnonzero(given < 0)
-    labelled, unlabelled = (_stacked(pictures, rows, (side, side)) for rows in (known, pile))
+    known, others = np.flatnonzero(given >= 0), np.flatnonzero(given < 0)
+    labelled, unlabelled = (_stacked(pictures, rows, (side, side)) for rows in (known, others))
     class_ids = torch.from_numpy(given[known])
-    split = Split(labelled, class_ids, unlabelled, len(classes), num_novel, own_look(side))
+    split = Split(labelled, class_ids, unlabelled, len(classes), num_novel, own_look(side), pile)
     dark = dark_warnings(labelled, unlabelled)
     return own_dataset("arrays", split, [str(label) for label in classes], reason, dark)
 

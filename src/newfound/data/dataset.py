@@ -13,7 +13,7 @@ from torch import Tensor
 
 from newfound.core.errors import DataError, UsageError
 from newfound.core.records import Task
-from newfound.core.source import Source
+from newfound.core.source import PileKind, Source
 from newfound.data.images import ImageSet
 
 Kind = Literal["digits", "cifar", "imagenet", "vectors"]
@@ -49,6 +49,8 @@ class Split:
     num_novel: int | None
     """None if it is not known; 0 only if every image is labelled."""
     look: Look
+    pile: PileKind = "novel"
+    """Whether unlabelled images may be of known classes."""
 
     def __post_init__(self) -> None:
         labelled, unlabelled = len(self.labelled), len(self.unlabelled)
@@ -61,7 +63,7 @@ class Split:
     @property
     def task(self) -> Task:
         """What a learner is built with; 0 novel classes if unknown, which is all that pretraining needs."""
-        return Task(self.num_known, self.num_novel or 0, len(self.unlabelled))
+        return Task(self.num_known, self.num_novel or 0, len(self.unlabelled), self.pile)
 
     @property
     def resident(self) -> bool:
@@ -81,7 +83,7 @@ class Truth:
     """What only the evaluator may see; labels are joint classes, known ones first."""
 
     labels: Tensor
-    """(n_u,) int64 classes C_l .. C - 1 of the unlabelled images."""
+    """(n_u,) int64 classes of the unlabelled images: C_l .. C - 1, of a mixed pile 0 .. C - 1."""
     test: ImageSet
     test_labels: Tensor
     """(n_t,) int64 classes 0 .. C - 1 of the test images."""
@@ -125,10 +127,11 @@ class Dataset:
         named = len(others) if self.truth else self.num_novel
         size, noun = split.look.size, "vector" if split.look.kind == "vectors" else "image"
         side = f"{size:,} features" if noun == "vector" else f"{size} x {size} pixels"
+        also = "known classes and " if split.pile == "mixed" else ""
         counts = [
             f"{counted(len(split.labelled), f'labelled {noun}')} of {counted(len(known), 'known class')}",
             counted(len(split.unlabelled), f"unlabelled {noun}")
-            + (f" of {counted(named, 'novel class')}" if named is not None else ""),
+            + (f" of {also}{counted(named, 'novel class')}" if named is not None else ""),
             counted(len(self.truth.test), f"test {noun}") if self.truth else "",
             f"{side} ({self.size_reason})" if self.size_reason else side,
             f"at most {source.subset} per class" if source.subset else "",
@@ -187,6 +190,12 @@ def rank_in_class(labels: npt.NDArray[np.generic]) -> Rows:
     rank = np.empty(len(labels), np.int64)
     rank[order] = np.arange(len(labels)) - np.searchsorted(grouped, grouped)
     return rank
+
+
+def is_labelled(labels: Rows, num_known: int, pile: PileKind) -> npt.NDArray[np.bool_]:
+    """Which images of classes (n,) are labelled: all known ones, or every second of each class if mixed."""
+    known = (labels >= 0) & (labels < num_known)
+    return known & (rank_in_class(labels) % 2 == 0) if pile == "mixed" else known
 
 
 def counted(number: int, noun: str) -> str:

@@ -10,7 +10,7 @@ import torch
 
 from newfound.core.errors import DataError, Hint, UsageError, shortened
 from newfound.core.files import as_path
-from newfound.core.source import Source
+from newfound.core.source import OWN_PILE, PileKind, Source
 from newfound.data.dataset import Dataset, Split, checked_number, rank_in_class
 from newfound.data.decode import Reading, Size, decode_all, stored_sizes
 from newfound.data.files import File, distinct, labelled_files, other_files, unlabelled_files
@@ -27,6 +27,7 @@ def from_folders(
     unlabelled: str | Path,
     num_novel: int | None = None,
     *,
+    pile: PileKind = OWN_PILE,
     size: int | None = None,
     strict: bool = False,
     subset: int | None = None,
@@ -35,8 +36,9 @@ def from_folders(
 
     `labelled` is a folder with one subfolder per class, or a CSV. Its rows without a label join the
     unlabelled images, so one CSV may be both. `unlabelled` is a folder of any structure, a CSV, or a list of
-    files. `num_novel` is None if it is unknown. `size` is the side that images are resized to; by default it
-    is chosen from them. With `strict` a file that cannot be read is an error. `subset` keeps the first images
+    files. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled images may be of known
+    classes, "novel" if not. `size` is the side that images are resized to; by default it is chosen from them.
+    With `strict` a file that cannot be read is an error. `subset` keeps the first images
     of each known class, and as many per novel class at even steps through the unlabelled images.
     """
     # Absolute paths, so that files have the same names from any working directory.
@@ -47,14 +49,14 @@ def from_folders(
     subset = None if subset is None else checked_number("subset", subset)
     if subset and num_novel is None:
         raise UsageError("A subset of your own images needs the number of novel classes.", Hint.NUM_NOVEL)
-    known, pile, skipped = _distinct_files(labelled, unlabelled)
+    known, others, skipped = _distinct_files(labelled, unlabelled, pile)
     if subset and num_novel:
         ranks = rank_in_class(np.array([label for _, label in known]))
         known = [file for file, rank in zip(known, ranks, strict=True) if rank < subset]
-        number = min(subset * num_novel, len(pile))  # at even steps, because files may be sorted by class
-        pile = [pile[row * len(pile) // number] for row in range(number)]
+        number = min(subset * num_novel, len(others))  # at even steps, because files may be sorted by class
+        others = [others[row * len(others) // number] for row in range(number)]
 
-    paths, pile_paths = [path for path, _ in known], [path for path, _ in pile]
+    paths, pile_paths = [path for path, _ in known], [path for path, _ in others]
     if size is None:
         sizes = [each for each in stored_sizes(paths + pile_paths) if each]
         side, reason = choose_side(
@@ -66,12 +68,13 @@ def from_folders(
     known_images, kept, known_skipped = open_images(paths, (side, side), strict, reading)
     pile_images, _, pile_skipped = open_images(pile_paths, (side, side), strict, reading)
     names, labels = np.unique([known[row][1] for row in kept], return_inverse=True)
-    split = Split(known_images, torch.from_numpy(labels), pile_images, len(names), num_novel, own_look(side))
+    images = known_images, torch.from_numpy(labels), pile_images
+    split = Split(*images, len(names), num_novel, own_look(side), pile)
     warnings = reading.warnings
     if gone := sorted({label for _, label in known} - set(names.tolist())):
         warnings.append(f"Known classes without a readable image were left out: {shortened(gone)}.")
     source = Source(labelled=str(labelled), unlabelled=str(unlabelled), num_novel=num_novel, subset=subset)
-    source = source.model_copy(update={"size": size, "strict": bool(strict)})
+    source = source.model_copy(update={"pile": pile, "size": size, "strict": bool(strict)})
     skipped += [*known_skipped, *pile_skipped]
     return own_dataset(labelled.name, split, names.tolist(), reason, warnings, skipped, source)
 
@@ -109,7 +112,9 @@ def is_resident(count: int, size: Size) -> bool:
     return 3 * count * size[0] * size[1] <= RESIDENT_BYTES
 
 
-def _distinct_files(labelled: Path, unlabelled: Path) -> tuple[list[File], list[File], list[str]]:
+def _distinct_files(
+    labelled: Path, unlabelled: Path, kind: PileKind
+) -> tuple[list[File], list[File], list[str]]:
     """Labelled files, unlabelled files, and what was left out and why; no file is in both or there twice."""
     files, left_out = labelled_files(labelled)
     named, pile = [file for file in files if file[1]], [file for file in files if not file[1]]
@@ -119,7 +124,8 @@ def _distinct_files(labelled: Path, unlabelled: Path) -> tuple[list[File], list[
         )
     if not (labelled.is_file() and os.path.exists(unlabelled) and unlabelled.samefile(labelled)):
         pile += unlabelled_files(unlabelled)
-    if overlap := sorted({label for _, label in named} & {label for _, label in pile}):
+    overlap = sorted({label for _, label in named} & {label for _, label in pile})
+    if overlap and kind == "novel":
         raise DataError(f"{overlap[0]!r} is a known class, and also the class of an unlabelled image.")
     known, known_again = distinct(named)
     unknown, unknown_again = distinct(pile)

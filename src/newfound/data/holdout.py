@@ -7,7 +7,7 @@ from torch import Tensor
 
 from newfound.core.errors import DataError, Hint, UsageError
 from newfound.core.source import Source
-from newfound.data.dataset import TEST_EVERY, Dataset, Split, Truth, rank_in_class
+from newfound.data.dataset import TEST_EVERY, Dataset, Split, Truth, is_labelled, rank_in_class
 from newfound.data.images import ImageSet
 
 FEWEST = 2
@@ -20,7 +20,8 @@ def hold_out(dataset: Dataset, number: int | None = None) -> Dataset:
     """A data set of the labelled images alone, in which the last `number` known classes are treated as novel.
 
     Without a number it is two fifths of them, at least two. Images of novel classes and all information about
-    them are dropped. Without a test set, every fifth labelled image becomes one.
+    them are dropped. Without a test set, every fifth labelled image becomes one. If the pile may be mixed,
+    every second image of the classes that remain known joins it.
     """
     num_known = dataset.num_known
     held_out = max(2 * num_known // 5, FEWEST) if number is None else int(number)
@@ -32,11 +33,15 @@ def hold_out(dataset: Dataset, number: int | None = None) -> Dataset:
         )
     train, test = _train_and_test(dataset)
     first = num_known - held_out
-    labelled, labels = _where(train, train[1] < first)
-    unlabelled, hidden = _where(train, train[1] >= first)
+    pile = dataset.split.pile
+    given = torch.from_numpy(is_labelled(train[1].numpy(), first, pile))
+    labelled, labels = _where(train, given)
+    unlabelled, hidden = _where(train, ~given)
     update = {"held_out": held_out, "num_novel": None, "estimated": None}
-    source = (dataset.source or Source(arrays=dataset.fingerprint())).model_copy(update=update)
-    split = Split(labelled, labels, unlabelled, first, held_out, dataset.split.look)
+    source = (dataset.source or Source(arrays=dataset.fingerprint(), pile=dataset.split.pile)).model_copy(
+        update=update
+    )
+    split = Split(labelled, labels, unlabelled, first, held_out, dataset.split.look, pile)
     names = dataset.class_names[:num_known]
     return replace(dataset, split=split, truth=Truth(hidden, *test), class_names=names, source=source)
 
@@ -46,7 +51,7 @@ def hide_classes(split: Split, number: int) -> tuple[Split, ImageSet, Tensor]:
     first = split.num_known - number
     shown, shown_labels = _where((split.labelled, split.labels), split.labels < first)
     hidden, hidden_labels = _where((split.labelled, split.labels), split.labels >= first)
-    rest = Split(shown, shown_labels, split.unlabelled, first, None, split.look)
+    rest = Split(shown, shown_labels, split.unlabelled, first, None, split.look, split.pile)
     return rest, hidden, hidden_labels - first
 
 

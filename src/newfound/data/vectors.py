@@ -14,7 +14,7 @@ from torch import Tensor
 
 from newfound.core.errors import DataError, UsageError, reason_of, shortened
 from newfound.core.files import as_path
-from newfound.core.source import EncoderVersion, Source
+from newfound.core.source import OWN_PILE, EncoderVersion, PileKind, Source
 from newfound.data.arrays import UNLABELLED, Labels, check_unmasked, encoded
 from newfound.data.dataset import Dataset, Look, Split, checked_number
 from newfound.data.files import labelled_files
@@ -33,11 +33,13 @@ def from_embeddings(
     num_novel: int | None = None,
     *,
     names: Sequence[str] | None = None,
+    pile: PileKind = OWN_PILE,
 ) -> Dataset:
     """A data set of vectors (n, D), or (n, V, D) with V views of each image, and labels (n,), -1 for none.
 
     Only the direction of a vector counts. Labels are numbers or strings; `names` (n,) are the images, if
     their paths are known; `num_novel` is None if it is unknown, and may be 0 if every vector is labelled.
+    `pile` is "mixed" if unlabelled vectors may be of known classes, "novel" if not.
     """
     values = unit_vectors(vectors)
     given, classes = encoded(labels, len(values))
@@ -48,12 +50,13 @@ def from_embeddings(
     )
     if len(called) != len(values):
         raise DataError(f"names must be one per vector, got {len(called)} for {len(values)}.")
-    known, pile = (torch.from_numpy(np.flatnonzero(rows)) for rows in (given >= 0, given < 0))
+    known, others = (torch.from_numpy(np.flatnonzero(rows)) for rows in (given >= 0, given < 0))
     every, class_ids = Vectors(values, called), torch.from_numpy(given)[known]
     look = vector_look(values.shape[2])
-    split = Split(every.select(known), class_ids, every.select(pile), len(classes), num_novel, look)
+    split = Split(every.select(known), class_ids, every.select(others), len(classes), num_novel, look, pile)
     dataset = own_dataset("embeddings", split, [str(label) for label in classes], "", ())
-    return replace(dataset, source=Source(arrays=dataset.fingerprint(), num_novel=num_novel, vectors=True))
+    source = Source(arrays=dataset.fingerprint(), num_novel=num_novel, pile=pile, vectors=True)
+    return replace(dataset, source=source)
 
 
 def load_vectors(path: Path, look: Look, encoder: EncoderVersion | None) -> tuple[Vectors, tuple[str, ...]]:
@@ -96,7 +99,11 @@ def vector_look(size: int) -> Look:
 
 
 def from_embedding_files(
-    embeddings: str | Path, labelled: str | Path, num_novel: int | None = None
+    embeddings: str | Path,
+    labelled: str | Path,
+    num_novel: int | None = None,
+    *,
+    pile: PileKind = OWN_PILE,
 ) -> Dataset:
     """A data set of the vectors in files (see `read_embeddings`) and of labelled images.
 
@@ -113,9 +120,13 @@ def from_embedding_files(
     if without := [path for path in labels if path not in rows]:
         raise DataError(f"Labelled images without a vector in {table}: {shortened(without)}.")
     given = np.array([labels.get(name, str(UNLABELLED)) for name in names])
-    dataset = from_embeddings(found.vectors, given, num_novel, names=names)
+    dataset = from_embeddings(found.vectors, given, num_novel, names=names, pile=pile)
     source = Source(
-        embeddings=str(table), labelled=str(known), num_novel=num_novel, embedded_by=found.encoder
+        embeddings=str(table),
+        labelled=str(known),
+        num_novel=num_novel,
+        pile=pile,
+        embedded_by=found.encoder,
     )
     return replace(dataset, source=source, size_reason=f"by {found.encoder}" if found.encoder else "")
 

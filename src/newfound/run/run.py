@@ -114,7 +114,10 @@ class Run:
     @property
     def source(self) -> Source:
         """Where the data set comes from, and how many novel classes an estimate found."""
-        source = self.data.source or Source(arrays=self.data.fingerprint(), num_novel=self.data.num_novel)
+        data = self.data
+        source = data.source or Source(
+            arrays=data.fingerprint(), num_novel=data.num_novel, pile=data.split.pile
+        )
         if self.estimated is None:
             return source
         return source.model_copy(update={"num_novel": self.data.num_novel, "estimated": self.estimated})

@@ -68,6 +68,24 @@ def test_digits_against_scikit_learn_by_loops() -> None:
     assert (dataset.split.look.kind, dataset.split.look.size) == ("digits", 8)
 
 
+def test_a_mixed_pile_takes_every_second_image_of_the_known_classes() -> None:
+    pure, mixed = (load_benchmark(name, subset=7) for name in ("digits", "digits-mixed"))
+    labelled: list[tuple[str, int]] = []
+    pile: list[tuple[str, int]] = []
+    seen = [0] * 5
+    every = zip(pure.split.labelled.names, pure.split.labels.tolist(), strict=True)
+    for name, label in every:
+        seen[label] += 1
+        (labelled if seen[label] % 2 else pile).append((name, label))
+    pile += zip(pure.split.unlabelled.names, _truth(pure).labels.tolist(), strict=True)
+    split, truth = mixed.split, _truth(mixed)
+    assert list(zip(split.labelled.names, split.labels.tolist(), strict=True)) == labelled
+    assert sorted(zip(split.unlabelled.names, truth.labels.tolist(), strict=True)) == sorted(pile)
+    assert (split.task.pile, pure.split.task.pile) == ("mixed", "novel")
+    assert list(truth.test.names) == list(_truth(pure).test.names)
+    assert "unlabelled images of known classes and 5 novel classes" in mixed.note
+
+
 def test_cifar10_by_loops(tmp_path: Path, fake_binary: Fake) -> None:
     pixels, classes = fake_binary(tmp_path, "cifar10", 2)
     dataset = load_benchmark("cifar10", tmp_path)
@@ -102,6 +120,7 @@ def test_any_number_of_the_last_classes_of_cifar100(K: int) -> None:
     _, declared = find_benchmark(f"cifar100-{K}")
     assert declared.novel == CIFAR100[100 - K :]
     assert (declared.num_known, declared.unused) == (100 - K, ())
+    assert find_benchmark(f"cifar100-{K}-mixed")[1].pile == "mixed"
 
 
 def test_cifar100_80_10_leaves_the_probe_classes_out(tmp_path: Path, fake_binary: Fake) -> None:
@@ -151,7 +170,7 @@ def test_a_data_set_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DATASETS, "names", lambda: ["toy"])
     monkeypatch.setattr(DATASETS, "get", lambda name: toy)
     assert benchmark_names() == ["toy"]
-    assert [row.name for row in describe_benchmarks()] == ["toy", "toy-K"]
+    assert [row.name for row in describe_benchmarks()] == ["toy", "toy-K", "NAME-mixed"]
     assert load_benchmark("toy").class_names == ("ant", "bee", "cat")
     assert load_benchmark("toy-2").split.labels.tolist() == [0, 0]
     with pytest.raises(UsageError):
@@ -160,7 +179,7 @@ def test_a_data_set_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_benchmark_is_described() -> None:
     rows = {row.name: row for row in describe_benchmarks()}
-    assert set(rows) == {*benchmark_names(), "cifar100-K"}
+    assert set(rows) == {*benchmark_names(), "cifar100-K", "NAME-mixed"}
     assert (rows["imagenet-30-a"].known, rows["imagenet-30-a"].novel) == ("882", "30")
     assert rows["digits"].needs == "nothing"
     assert "cifar-100-python.tar.gz" in rows["cifar100-20"].needs

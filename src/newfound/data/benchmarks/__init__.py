@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,8 +30,12 @@ def load_benchmark(name: str, data_dir: str | Path | None = None, subset: int | 
     return family.load(benchmark, data_dir, subset)
 
 
+MIXED = "-mixed"
+"""What the name of a benchmark ends with if its pile is mixed, as in GCD."""
+
+
 def benchmark_names() -> list[str]:
-    """The named benchmarks; `cifar100-K` exists for every K from 1 to 99."""
+    """The named benchmarks, each of which exists as `NAME-mixed` too; `cifar100-K` for every K up to 99."""
     return [benchmark.name for _, family in _families() for benchmark in family.benchmarks]
 
 
@@ -44,11 +49,14 @@ def describe_benchmarks() -> list[Summary]:
         ]
         if family.classes:
             rows.append(Summary(f"{name}-K", f"{len(family.classes)} - K", "K", family.needs))
-    return rows
+    return [*rows, Summary(f"NAME{MIXED}", "half of each labelled", "as NAME", "as NAME")]
 
 
 def find_benchmark(name: str) -> tuple[Family, Benchmark]:
     """The benchmark `name` and its data set."""
+    if name.endswith(MIXED):
+        family, benchmark = find_benchmark(name.removesuffix(MIXED))
+        return family, replace(benchmark, name=name, pile="mixed")
     for data_set, family in _families():
         for benchmark in family.benchmarks:
             if benchmark.name == name:

@@ -1,6 +1,9 @@
 """What a data set plug-in declares: how its images are read and treated, and the benchmarks that cut it.
 
-Known classes become labelled, novel ones unlabelled; classes that a benchmark leaves unused are dropped.
+Known classes become labelled, novel ones unlabelled; classes that a benchmark leaves unused are dropped. Of a
+mixed benchmark, half of the images of each known class stay unlabelled, as in GCD.
+
+Deviation: GCD draws that half at random over all known classes; here it is every second image of each class.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,12 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from newfound.core.errors import DataError, Hint
-from newfound.core.source import Source
-from newfound.data.dataset import Dataset, Look, Rows, Split, Truth, checked_number, rank_in_class
+from newfound.core.source import PileKind, Source
+from newfound.data.dataset import (
+    Dataset,
+    Look,
+    Rows,
+    Split,
+    Truth,
+    checked_number,
+    is_labelled,
+    rank_in_class,
+)
 from newfound.data.folders import is_resident, open_images
 from newfound.data.images import ImageSet, StreamedImages
 
@@ -45,6 +58,7 @@ class Benchmark:
     num_known: int
     novel: tuple[str, ...]
     unused: tuple[str, ...] = ()
+    pile: PileKind = "novel"
 
 
 @dataclass(frozen=True)
@@ -76,12 +90,14 @@ class Family:
                 f"{self.needs}."
             )
         names = (*known, *novel)
-        joint = np.full(len(corpus.classes), -1)
+        joint = np.full(len(corpus.classes), -1)  # classes that are left out
         joint[[corpus.classes.index(name) for name in names]] = np.arange(len(names))
-        labelled, labels = _cut(corpus.train, joint, range(len(known)), subset)
-        unlabelled, hidden = _cut(corpus.train, joint, range(len(known), len(names)), subset)
-        truth = Truth(hidden, *_cut(corpus.test, joint, range(len(names)), subset))
-        split = Split(labelled, labels, unlabelled, len(known), len(novel), self.look)
+        train, test = (_used(joint[part.labels], subset) for part in (corpus.train, corpus.test))
+        given = is_labelled(train, len(known), benchmark.pile)
+        labelled, labels = _where(corpus.train, train, given)
+        unlabelled, hidden = _where(corpus.train, train, (train >= 0) & ~given)
+        truth = Truth(hidden, *_where(corpus.test, test, test >= 0))
+        split = Split(labelled, labels, unlabelled, len(known), len(novel), self.look, benchmark.pile)
         source = Source(benchmark=benchmark.name, data_dir=str(data_dir) if data_dir else None, subset=subset)
         return Dataset(benchmark.name, split, truth, names, source=source)
 
@@ -92,15 +108,13 @@ def files_missing(name: str, files: str, looked: Sequence[Path]) -> DataError:
     return DataError(f"{name} needs its official files, {files}{where}.", Hint.DATA_DIR)
 
 
-def _cut(part: Part, joint: Rows, classes: range, subset: int | None) -> tuple[ImageSet, Tensor]:
-    """The images of some joint classes and their labels, in the order of the files.
+def _used(labels: Rows, subset: int | None) -> Rows:
+    """Joint classes (n,), -1 for images that are left out, the first `subset` of each class kept."""
+    return labels if subset is None else np.where(rank_in_class(labels) < subset, labels, -1)
 
-    `joint` maps the corpus's classes to joint ones, those that are left out to -1.
-    """
-    labels = joint[part.labels]
-    chosen = np.isin(labels, classes)
-    if subset is not None:
-        chosen &= rank_in_class(labels) < subset
+
+def _where(part: Part, labels: Rows, chosen: npt.NDArray[np.bool_]) -> tuple[ImageSet, Tensor]:
+    """The chosen images (n,) and their labels, in the order of the files."""
     rows = torch.from_numpy(np.flatnonzero(chosen))
     images = part.images.select(rows)
     if isinstance(images, StreamedImages) and is_resident(len(images), images.size):
