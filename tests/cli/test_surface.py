@@ -29,8 +29,8 @@ IMAGES = {"--data", "--data-dir", "--subset", "--labelled", "--unlabelled", "--s
 TRAINING = {"method", "settings", *IMAGES, "--out", "--stop-after"}
 SURFACE = {
     "demo": {"--out", "--seed"},
-    "discover": {*TRAINING, "--embeddings", "--num-novel", "--until", "--pretrained", "--resume"},
-    "estimate": {*TRAINING, "--embeddings", "--algorithm", "--resume"},
+    "discover": {*TRAINING, "--embeddings", "--num-novel", "--pile", "--until", "--pretrained", "--resume"},
+    "estimate": {*TRAINING, "--embeddings", "--pile", "--algorithm", "--resume"},
     "embed": {"images", "--encoder", "--out", "--views", "--strict"},
     "predict": {"run", "images", "--out", "--strict"},
     "export": {"run", "out", "--format", "--link"},

@@ -1,6 +1,7 @@
 """k-means on features: centres, distances as scores, and nothing trained."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from newfound.core.encoder import Encoder
 from newfound.core.records import Batch, Clock, Task
-from newfound.methods.kmeans import FeatureKMeans
+from newfound.methods.kmeans import FeatureKMeans, known_first
 
 TASK = Task(2, 3)
 COLOURS = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
@@ -99,6 +100,24 @@ def test_loss_is_the_mean_distance_of_the_unlabelled_to_their_novel_centre(fitte
 def test_the_network_is_not_trained(fitted: FeatureKMeans) -> None:
     assert not any(parameter.requires_grad for parameter in fitted.parameters())
     assert fitted.schedules["discover"].epochs == 0
+
+
+def test_of_a_mixed_pile_centres_are_named_after_the_known_classes_they_hold() -> None:
+    class Mixed(FakeBank):
+        def __init__(self) -> None:
+            self.labels, self.novel = torch.tensor([1, 1, 0, 0, 1]), torch.arange(40) % 5
+
+    torch.manual_seed(0)
+    method = FeatureKMeans(Colour(), replace(TASK, pile="mixed"), FeatureKMeans.Config())
+    method.begin(Mixed())
+    found = method.scores(coloured(torch.arange(5)))[0].argmax(1).tolist()
+    assert found[:2] == [0, 1]
+    assert sorted(found[2:]) == [2, 3, 4]
+
+
+def test_a_known_class_without_a_centre_of_its_own_gets_a_free_one() -> None:
+    distances = torch.tensor([[0.0, 1, 1], [0.0, 1, 1], [0.0, 1, 1], [1.0, 0, 1]])
+    assert known_first(distances, torch.tensor([1, 1, 0, 0]), Task(2, 1)).tolist() == [1, 0, 2]
 
 
 def test_centres_follow_the_seed_of_the_moment() -> None:

@@ -55,6 +55,13 @@ def test_an_encoder_without_maps_is_refused_where_they_are_needed(
     preflight(tiny_recipe("iic", encoder="plain"), digits.split)
 
 
+def test_a_mixed_pile_needs_a_method_that_can_handle_it(digits: Dataset) -> None:
+    mixed = replace(digits.split, pile="mixed")
+    with pytest.raises(UsageError, match=r"^uno-v2 assumes .*kmeans.*pile=\"novel\""):
+        preflight(tiny_recipe("uno-v2"), mixed)
+    preflight(tiny_recipe("kmeans"), mixed)
+
+
 def test_a_stage_that_is_not_trained_is_not_tried(digits: Dataset) -> None:
     preflight(tiny_recipe("rs", top=1000, epochs=0), digits.split)
 

@@ -37,6 +37,7 @@ HINTS: Mapping[Hint, str] = {
     Hint.HOLD_OUT: "Leave out --hold-out for the default, two fifths of the known classes.",
     Hint.FORMAT: "Choose another file name, or use --format.",
     Hint.CLASSES: "`newfound classes RUN` lists the classes.",
+    Hint.PILE: "If all of them are novel, use --pile novel.",
     Hint.NO_STRICT: "Fix or remove the file, or leave out --strict.",
 }
 """The wording of every hint."""

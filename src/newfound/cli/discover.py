@@ -48,6 +48,7 @@ def discover(
     unlabelled: opt.Unlabelled = None,
     embeddings: opt.Embeddings = None,
     num_novel: opt.NumNovel = None,
+    pile: opt.Pile = None,
     size: opt.Size = None,
     strict: opt.Strict = False,
     until: Annotated[
@@ -62,7 +63,9 @@ def discover(
     stop_after: opt.StopAfter = None,
 ) -> None:
     """Find the novel classes: pretrain, discover, write the results, assignments and a page."""
-    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict, num_novel, embeddings)
+    source = opt.source_of(
+        data, data_dir, subset, labelled, unlabelled, size, strict, num_novel, embeddings, pile
+    )
     method, overrides = opt.method_and_settings(method, settings)
     if pretrained is not None:
         overrides["pretrained"] = str(pretrained)
@@ -98,6 +101,7 @@ def estimate(
     labelled: opt.Labelled = None,
     unlabelled: opt.Unlabelled = None,
     embeddings: opt.Embeddings = None,
+    pile: opt.Pile = None,
     size: opt.Size = None,
     strict: opt.Strict = False,
     algorithm: Annotated[
@@ -109,7 +113,9 @@ def estimate(
     stop_after: opt.StopAfter = None,
 ) -> None:
     """Estimate the number of novel classes and its range; discover with the same --out reuses it."""
-    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict, embeddings=embeddings)
+    source = opt.source_of(
+        data, data_dir, subset, labelled, unlabelled, size, strict, embeddings=embeddings, pile=pile
+    )
     method, overrides = opt.method_and_settings(method, settings)
     if algorithm is not None:
         overrides[f"{PREFIX}algorithm"] = algorithm

@@ -10,7 +10,7 @@ import typer
 
 from newfound.cli.signals import time_after
 from newfound.core.errors import UsageError
-from newfound.core.source import Source
+from newfound.core.source import OWN_PILE, PileKind, Source
 
 DEFAULT_METHOD = "iic"
 AUTO = "auto"
@@ -48,6 +48,13 @@ NumNovel = Annotated[
         parser=_number_or_auto,
         metavar="INTEGER|auto",
         help="The number of novel classes; auto, the default for your own images, estimates it.",
+    ),
+]
+Pile = Annotated[
+    PileKind | None,
+    typer.Option(
+        help="mixed: unlabelled images may be of known classes; novel: none is. The default for your own "
+        f"images is {OWN_PILE}; a benchmark has its own."
     ),
 ]
 Size = Annotated[int | None, typer.Option(help="Resize your images to this many pixels a side.")]
@@ -97,6 +104,7 @@ def source_of(
     strict: bool,
     num_novel: str | None = None,
     embeddings: str | None = None,
+    pile: PileKind | None = None,
 ) -> Source:
     """The images that the options name."""
     number = None if num_novel in (None, AUTO) else int(num_novel)
@@ -110,6 +118,7 @@ def source_of(
         strict=strict,
         num_novel=number,
         embeddings=embeddings,
+        pile=pile or (None if data else OWN_PILE),
     )
 
 

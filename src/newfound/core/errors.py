@@ -23,6 +23,7 @@ class Hint(Enum):
     HOLD_OUT = "Leave it out for the default, two fifths of the known classes."
     FORMAT = "Choose another file name, or pass the format."
     CLASSES = "Review.names lists the classes."
+    PILE = 'If all of them are novel, pass pile="novel".'
     NO_STRICT = "Fix or remove the file, or do without strict."
 
 

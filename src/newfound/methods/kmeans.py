@@ -5,7 +5,8 @@
 Shapes: n unlabelled samples, D features, C = C_l + C_u classes.
 
 Deviation: the papers report no task-agnostic accuracy of k-means; here an image belongs to the nearest of the
-known classes' means and the novel centres.
+known classes' means and the novel centres. Of a mixed pile there are C centres, and those that hold most
+labelled images of a known class, one for each, are taken for it.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
 from newfound.core.settings import Overrides, Positive, TrainConfig, setting
 from newfound.methods._recipes import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN
+from newfound.metrics.clustering import confusion, match
 from newfound.stages.rotnet import ROTNET
 from newfound.stages.supervised import KNOWN
 
@@ -44,6 +46,7 @@ class FeatureKMeans(Method):
     """k-means centres of the unlabelled images and means of the known classes."""
 
     joint = True
+    mixed = True
     views = Views()
     schedules = {"rotnet": ROTNET, "known": KNOWN, "discover": TrainConfig(epochs=0)}
 
@@ -63,12 +66,15 @@ class FeatureKMeans(Method):
 
         novel = bank.unlabelled(self.encoder).cpu().numpy()
         known = bank.labelled(self.encoder)
-        seed = int(torch.randint(2**31, ()).item())
-        model = KMeans(self.task.num_novel, n_init=self.config.restarts, random_state=seed).fit(novel)
-        means = [known[bank.labels == c].mean(0) for c in range(self.task.num_known)]
-        self.centres.copy_(
-            torch.cat([torch.stack(means), torch.from_numpy(model.cluster_centers_).to(known)])
-        )
+        task, mixed = self.task, self.task.pile == "mixed"
+        number, seed = task.num_classes if mixed else task.num_novel, int(torch.randint(2**31, ()).item())
+        model = KMeans(number, n_init=self.config.restarts, random_state=seed).fit(novel)
+        centres = torch.from_numpy(model.cluster_centers_).to(known)
+        if mixed:
+            self.centres.copy_(centres[known_first(torch.cdist(known, centres), bank.labels, task)])
+            return
+        means = [known[bank.labels == c].mean(0) for c in range(task.num_known)]
+        self.centres.copy_(torch.cat([torch.stack(means), centres]))
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         return {"distances": torch.cdist(self.encode(batch.views).float(), self.centres) ** 2}
@@ -79,3 +85,13 @@ class FeatureKMeans(Method):
 
     def scores(self, images: Tensor) -> Tensor:
         return -(torch.cdist(self.encoder(images).float(), self.centres) ** 2)[None]
+
+
+def known_first(distances: Tensor, labels: Tensor, task: Task) -> Tensor:
+    """Distances (N, C) of labelled images of classes (N,) → an order (C,) of the centres.
+
+    The first C_l are those that hold most images of the known classes, each of another one.
+    """
+    nearest = distances.argmin(1).cpu()
+    classes = match(confusion(nearest, labels.cpu(), task.num_classes, task.num_known))
+    return torch.where(classes < 0, task.num_known, classes).argsort(stable=True).to(labels.device)

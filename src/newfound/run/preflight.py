@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from newfound.core.errors import NewfoundError, UsageError, ran_out_of_memory, reason_of
+from newfound.core.errors import Hint, NewfoundError, UsageError, ran_out_of_memory, reason_of
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Clock, Losses, Outputs, Task
+from newfound.core.registry import method_entry, method_names
 from newfound.core.settings import Recipe
 from newfound.data.augment import evaluation_view
 from newfound.data.dataset import Split
@@ -27,6 +28,12 @@ FEW = 2
 def preflight(recipe: Recipe, split: Split) -> None:
     """Build every part of a run, try it on a few images and discard it."""
     run = recipe.run
+    if split.pile == "mixed" and not method_entry(recipe.method).method.mixed:
+        able = ", ".join(name for name in method_names() if method_entry(name).method.mixed)
+        raise UsageError(
+            f"{recipe.method} assumes that no unlabelled image is of a known class; {able} do not.",
+            Hint.PILE,
+        )
     device = resolve_device(run.device)
     resolve_mode(run.mode, device, resolve_precision(run.precision, device), steps=0)
     if run.weights and run.pretrained:
