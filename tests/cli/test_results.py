@@ -4,8 +4,16 @@ from io import StringIO
 
 from rich.console import Console
 
-from newfound.cli.results import Row, results_table
-from newfound.metrics.report import Accuracies, Clusters, Score, TaskAgnostic, TaskAware
+from newfound.cli.results import Row, evaluation_tables, results_table
+from newfound.metrics.report import (
+    Accuracies,
+    Clusters,
+    Generalised,
+    Recognition,
+    Score,
+    TaskAgnostic,
+    TaskAware,
+)
 from tests.lab.made import results
 
 
@@ -55,3 +63,13 @@ def test_it_is_plain_text_that_fits_a_terminal() -> None:
     assert "\x1b" not in text
     assert "…" not in text
     assert max(len(row) for row in text.splitlines()) <= 80
+
+
+def test_a_mixed_pile_is_told_by_its_own_protocol() -> None:
+    found = Recognition(**dict(SHARES), recognised=number(0.97), mistaken=number(0.04))
+    mixed = FULL.model_copy(update={"generalised": Generalised(train=found, test=found)})
+    text = printed([Row("gcd", mixed)])
+    assert "generalised" in text
+    accuracies = ["96.0", "100.0", "98.0"]
+    assert line(text, "gcd") == ["gcd", *accuracies, *accuracies, "93.2", "0.872", "0.857"]
+    assert "novel as known" in str([column.header for column in evaluation_tables(mixed)[-1].columns])

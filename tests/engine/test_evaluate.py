@@ -1,5 +1,7 @@
 """A network over whole sets of images in evaluation mode, and both protocols on answers made by hand."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -207,12 +209,27 @@ def test_mean_over_heads_and_the_head_of_lowest_loss() -> None:
     assert result.task_agnostic.legacy.novel.best_head == pytest.approx(1 / 3)
 
 
+def test_where_known_images_are_in_the_pile_all_classes_are_matched_at_once() -> None:
+    told = evaluator([1, 0, 2, 3, 1])
+    classes = torch.tensor([0, 0, 1, 2, 2, 3, 4, 4])
+    mixed = Evaluator(told.method, told.viewer, painted(classes), replace(told.truth, labels=classes))(0)
+    assert mixed.generalised is not None
+    # Classes 0 and 1 are renamed; id 1 then belongs to class 0, so that class 4 is lost.
+    train = mixed.generalised.train
+    assert (train.known.mean, train.novel.mean, train.all.mean) == (1, 3 / 5, 6 / 8)
+    assert (train.recognised.mean, train.mistaken.mean) == (1, 2 / 5)
+    assert mixed.generalised.test.mistaken.best_head == pytest.approx(1 / 3)
+    # The novel images alone, told by novel ids alone; class 4 has no novel vote and shares the first id.
+    assert mixed.task_aware.train.class_sizes == [2, 1, 2]
+    assert told(0).generalised is None
+
+
 def test_every_image_is_looked_at_once_and_those_at_hand_not_again() -> None:
     told = evaluator(PERFECT)
     result = told(0)
     assert isinstance(told.method, Told)
     assert told.method.looked_at == 12 + 10
-    _, pile = scores_of(told.method, told.viewer, told.unlabelled)
+    pile = scores_of(told.method, told.viewer, told.unlabelled)
     told.method.looked_at = 0
     assert told(0, pile) == result
     assert told.method.looked_at == 10

@@ -1,4 +1,4 @@
-"""The two protocols against their words written as loops, and on cases made by hand."""
+"""The protocols against their words written as loops, and on cases made by hand."""
 
 from itertools import permutations
 from math import isnan
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from newfound.core.records import Task
-from newfound.metrics.protocols import Shares, clustering, task_agnostic, task_aware
+from newfound.metrics.protocols import Shares, clustering, generalised, task_agnostic, task_aware
 
 TASK = Task(num_known=3, num_novel=2)
 seeds = st.integers(0, 10_000)
@@ -57,6 +57,48 @@ def test_task_aware_does_not_depend_on_the_order_of_the_clusters(seed: int, num_
     assert (one.acc, one.nmi, one.ari) == pytest.approx((other.acc, other.nmi, other.ari))
     assert 1 / num_novel - 1e-9 <= one.acc <= 1
     assert sum(one.cluster_sizes) == num
+
+
+def test_task_aware_leaves_out_images_of_known_classes() -> None:
+    scores, labels = drawn(0, 2, 20, TASK, lowest=0)
+    novel = labels >= 3
+    assert task_aware(scores[..., 3:], labels, TASK) == task_aware(scores[:, novel, 3:], labels[novel], TASK)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_generalised_is_one_renaming_of_all_ids(seed: int) -> None:
+    """GCD's version 2: the permutation that gets most of all images right, then Old, New and All under it."""
+    scores, labels = drawn(seed, 2, 20, TASK, lowest=0)
+    labels[:5] = torch.arange(5)
+    true = labels.tolist()
+    for head, record in zip(scores, generalised(scores, labels, TASK), strict=True):
+        predicted = head.argmax(-1).tolist()
+        renamings = list(permutations(range(5)))
+        right = [[new[p] == t for p, t in zip(predicted, true, strict=True)] for new in renamings]
+        most = max(sum(each) for each in right)
+        found = {
+            (
+                sum(hit for hit, t in zip(each, true, strict=True) if t < 3),
+                sum(hit for hit, t in zip(each, true, strict=True) if t >= 3),
+            )
+            for each in right
+            if sum(each) == most
+        }
+        known, novel = sum(t < 3 for t in true), sum(t >= 3 for t in true)
+        shares = record.accuracy
+        assert (round(shares.known * known), round(shares.novel * novel)) in found
+        assert shares.all == most / 20
+        as_known = [p < 3 for p in predicted]
+        assert record.recognised == sum(k for k, t in zip(as_known, true, strict=True) if t < 3) / known
+        assert record.mistaken == sum(k for k, t in zip(as_known, true, strict=True) if t >= 3) / novel
+
+
+def test_generalised_of_one_kind_of_images_only() -> None:
+    (record,) = generalised(votes([3, 4, 1], 5), torch.tensor([3, 4, 4]), TASK)
+    assert isnan(record.recognised)
+    assert record.mistaken == 1 / 3
+    assert record.accuracy.all == record.accuracy.novel == 2 / 3
 
 
 def test_task_aware_takes_any_names() -> None:

@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from newfound.core.records import Task
-from newfound.metrics.protocols import Clustering, Shares, summarise, task_agnostic, task_aware
+from newfound.metrics.protocols import (
+    Clustering,
+    Shares,
+    generalised,
+    summarise,
+    task_agnostic,
+    task_aware,
+)
 from newfound.metrics.report import Report
 
 HEADS = [
@@ -48,7 +55,10 @@ def test_a_report_survives_json_unchanged(num_heads: int) -> None:
     scores = torch.randn(num_heads, 12, 5)
     novel, joint = torch.tensor([3, 4] * 6), torch.arange(12) % 5
     aware, agnostic = task_aware(scores[..., 3:], novel, task), task_agnostic(scores, joint, task)
-    report = summarise(num_heads - 1, aware, aware, agnostic)
+    mixed = generalised(scores, joint, task)
+    report = summarise(num_heads - 1, aware, aware, agnostic, (mixed, mixed))
+    assert report.generalised is not None
+    assert report.generalised.test.recognised.best_head == mixed[-1].recognised
     text = report.model_dump_json(by_alias=True)
     assert Report.model_validate_json(text) == report
     assert '"novel-ids"' in text

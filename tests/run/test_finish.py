@@ -26,6 +26,7 @@ from tests.tiny import tiny_recipe, tiny_run
 
 DESCRIPTION = {
     *("schema_version", "method", "recipe", "config", "benchmark", "seed", "commit", "versions", "hardware"),
+    "pile",
     *("execution", "sessions", "timing", "reused", "peak_memory_gib", "curves", "subset", "best_head"),
     *("classes", "cluster_sizes", "warnings"),
 }

@@ -13,10 +13,20 @@ from newfound.run.models import Estimate, Results
 
 _CLUSTERING = {"acc": "ACC", "nmi": "NMI", "ari": "ARI"}
 _ACCURACIES = {"known": "known", "novel": "novel", "all": "all"}
+_RECOGNITION = {"recognised": "known as known", "mistaken": "novel as known"}
 _GROUPS: Sequence[tuple[str, str, Mapping[str, str]]] = (
     ("task-aware\nunlabelled train", "task_aware.train", _CLUSTERING),
     ("task-aware\nnovel test", "task_aware.test", _CLUSTERING),
     ("task-agnostic\ntest, legacy", "task_agnostic.legacy", _ACCURACIES),
+)
+_MIXED_GROUPS: Sequence[tuple[str, str, Mapping[str, str]]] = (
+    ("generalised\nunlabelled train", "generalised.train", _ACCURACIES),
+    ("generalised\ntest", "generalised.test", _ACCURACIES),
+    _GROUPS[0],
+)
+_MIXED_CAPTION = (
+    "Accuracies in %, mean over the heads. Generalised: among all classes, one Hungarian matching over all "
+    "images. Task-aware: the novel images, among the novel classes."
 )
 _CAPTION = (
     "Accuracies in %, mean over the heads. Task-aware: among the novel classes, "
@@ -38,15 +48,17 @@ class Row:
 
 def results_table(rows: Sequence[Row], title: str) -> Table:
     """A line for each method; numbers that were not measured stay blank."""
-    table = Table(title=title, caption=_CAPTION, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    mixed = any(row.results.generalised for row in rows)
+    groups, caption = (_MIXED_GROUPS, _MIXED_CAPTION) if mixed else (_GROUPS, _CAPTION)
+    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("\n\nmethod")
-    for heading, _, metrics in _GROUPS:
+    for heading, _, metrics in groups:
         table.add_column(f"{heading}\n{_aligned(metrics.values())}", justify="right", no_wrap=True)
     table.add_column("\n\nseconds", justify="right", no_wrap=True)
     for row in rows:
         cells = [
             _aligned(_number(metric, score(row.results, f"{path}.{metric}")) for metric in metrics)
-            for _, path, metrics in _GROUPS
+            for _, path, metrics in groups
         ]
         table.add_row(row.method, *cells, "" if row.seconds is None else f"{row.seconds:.1f}")
     return table
@@ -57,6 +69,12 @@ def show_results(results: Results) -> None:
     if results.task_aware is not None:
         title = f"{results.benchmark}, {results.recipe} settings, one run"
         console().print(results_table([Row(results.method, results, results.seconds)], title))
+    if results.generalised is not None:
+        found = results.generalised.train
+        console().print(
+            f"Unlabelled images predicted to be of a known class: {_number('', found.recognised.mean)} % of "
+            f"those of known classes, {_number('', found.mistaken.mean)} % of those of novel ones"
+        )
     console().print(f"Images in each novel class: {', '.join(map(str, results.cluster_sizes))}")
     show_warnings(results.warnings)
 
@@ -73,7 +91,7 @@ def _aligned(words: Iterable[str]) -> str:
 
 
 def evaluation_tables(results: Results) -> list[Table]:
-    """Every number of both protocols; none without ground truth."""
+    """Every number of the protocols; none without ground truth."""
     aware, agnostic, tables = results.task_aware, results.task_agnostic, []
     if aware is not None:
         splits = {"train": aware.train, "test": aware.test}
@@ -83,6 +101,10 @@ def evaluation_tables(results: Results) -> list[Table]:
         matchings = {"legacy": agnostic.legacy, "novel-ids": agnostic.novel_ids, "joint": agnostic.joint}
         title = "task-agnostic: all test images, all classes"
         tables.insert(1, _numbers(title, "matching", matchings, _ACCURACIES))
+    if results.generalised is not None:
+        both = {"train": results.generalised.train, "test": results.generalised.test}
+        title = "generalised: all images, all classes, one Hungarian matching"
+        tables.append(_numbers(title, "split", both, _ACCURACIES | _RECOGNITION))
     return tables
 
 

@@ -1,4 +1,4 @@
-"""A network applied to whole image sets in evaluation mode, and the two protocols on what it says."""
+"""A network applied to whole image sets in evaluation mode, and the protocols on what it says."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from newfound.data.augment import evaluation_view
 from newfound.data.dataset import Look, Split, Truth
 from newfound.data.images import ImageSet
 from newfound.engine.device import gentler
-from newfound.metrics.protocols import summarise, task_agnostic, task_aware
+from newfound.metrics.protocols import generalised, summarise, task_agnostic, task_aware
 from newfound.metrics.report import Report
 
 CHUNK = 1000
@@ -70,19 +70,21 @@ class Evaluator:
     def __init__(self, method: Method, viewer: Viewer, unlabelled: ImageSet, truth: Truth) -> None:
         self.method, self.viewer, self.unlabelled, self.truth = method, viewer, unlabelled, truth
 
-    def __call__(self, best_head: int, novel_scores: Tensor | None = None) -> Report:
-        """Both protocols: task-aware on the training and the test split, task-agnostic on the test split.
+    def __call__(self, best_head: int, scores: tuple[Tensor, Tensor] | None = None) -> Report:
+        """Task-aware on the novel images of both splits, task-agnostic on the test split.
 
-        Pass the novel scores of the unlabelled images if they are already computed.
+        Where the pile is or may be mixed, also generalised on both. Pass `scores_of` the unlabelled images if
+        they are already computed.
         """
-        task, labels = self.method.task, self.truth.test_labels
-        if novel_scores is None:
-            _, novel_scores = scores_of(self.method, self.viewer, self.unlabelled)
-        joint, novel = scores_of(self.method, self.viewer, self.truth.test)
-        is_novel = labels >= task.num_known
+        task, truth = self.method.task, self.truth
+        pile = scores or scores_of(self.method, self.viewer, self.unlabelled)
+        test = scores_of(self.method, self.viewer, truth.test)
+        splits = (pile[0], truth.labels), (test[0], truth.test_labels)
+        is_mixed = task.pile == "mixed" or bool((truth.labels < task.num_known).any())
         return summarise(
             best_head,
-            train=task_aware(novel_scores, self.truth.labels, task),
-            test=task_aware(novel[:, is_novel], labels[is_novel], task),
-            agnostic=task_agnostic(joint, labels, task),
+            train=task_aware(pile[1], truth.labels, task),
+            test=task_aware(test[1], truth.test_labels, task),
+            agnostic=task_agnostic(test[0], truth.test_labels, task),
+            mixed=[generalised(joint, labels, task) for joint, labels in splits] if is_mixed else (),
         )

@@ -1,4 +1,4 @@
-"""The two evaluation protocols as functions of scores and true classes.
+"""The three evaluation protocols as functions of scores and true classes.
 
 Task-aware: images of novel classes, decided among the novel classes only.
 Task-agnostic: images of all classes, decided among all classes, under three ways to match:
@@ -8,11 +8,14 @@ Task-agnostic: images of all classes, decided among all classes, under three way
 - `novel-ids`: novel classes are matched with novel ids only; to call a novel image known is an error.
 - `joint`: one assignment of all ids to all classes over all images.
 
+Generalised: the unlabelled images of a mixed pile, decided among all classes, under the joint matching. This
+is GCD's protocol (its version 2): known classes are Old, novel ones New. Test images are matched apart.
+
 Shapes: K heads, n samples, C = C_l + C_u classes. True classes are joint ids, known first; there may be more
 or fewer novel ones than C_u, as happens when C_u is an estimate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from statistics import fmean
@@ -22,7 +25,16 @@ from torch import Tensor
 
 from newfound.core.records import Task
 from newfound.metrics.clustering import ari, confusion, matched_hits, nmi
-from newfound.metrics.report import Accuracies, Clusters, Report, Score, TaskAgnostic, TaskAware
+from newfound.metrics.report import (
+    Accuracies,
+    Clusters,
+    Generalised,
+    Recognition,
+    Report,
+    Score,
+    TaskAgnostic,
+    TaskAware,
+)
 
 Matching = Literal["legacy", "novel-ids", "joint"]
 MATCHINGS: tuple[Matching, ...] = ("legacy", "novel-ids", "joint")
@@ -49,10 +61,25 @@ class Shares:
     all: float
 
 
+@dataclass(frozen=True)
+class Recognised:
+    """Accuracies under the joint matching, and the shares of images predicted to be of a known class."""
+
+    accuracy: Shares
+    recognised: float
+    """Of the images of known classes."""
+    mistaken: float
+    """Of the images of novel classes."""
+
+
 def task_aware(scores: Tensor, labels: Tensor, task: Task) -> list[Clustering]:
-    """Each head by the task-aware protocol: (K, n, C_u), (n,) joint ids of novel classes → K records."""
-    clusters = scores.argmax(-1).cpu()
-    classes = labels.cpu() - task.num_known
+    """Each head by the task-aware protocol: (K, n, C_u), (n,) joint ids → K records.
+
+    Images of known classes are left out.
+    """
+    is_novel = labels >= task.num_known
+    clusters = scores[:, is_novel].argmax(-1).cpu()
+    classes = labels[is_novel].cpu() - task.num_known
     return [clustering(head, classes, task.num_novel) for head in clusters]
 
 
@@ -73,10 +100,25 @@ def clustering(clusters: Tensor, classes: Tensor, num_clusters: int) -> Clusteri
 
 def task_agnostic(scores: Tensor, labels: Tensor, task: Task) -> list[dict[Matching, Shares]]:
     """Each head by the task-agnostic protocol: (K, n, C), (n,) joint ids → K times three matchings."""
+    return [_three_matchings(table, task.num_known) for table in _tables(scores, labels, task)]
+
+
+def generalised(scores: Tensor, labels: Tensor, task: Task) -> list[Recognised]:
+    """Each head by the generalised protocol: (K, n, C), (n,) joint ids → K records."""
+    found = []
+    for table in _tables(scores, labels, task):
+        as_known = table[: task.num_known].sum(0)
+        parts = slice(task.num_known), slice(task.num_known, None)
+        shares = [_share(int(as_known[part].sum()), int(table[:, part].sum())) for part in parts]
+        found.append(Recognised(_three_matchings(table, task.num_known)["joint"], *shares))
+    return found
+
+
+def _tables(scores: Tensor, labels: Tensor, task: Task) -> Iterator[Tensor]:
+    """The counts (C, T) of each head."""
     num_true = max(task.num_classes, int(labels.max()) + 1)
     predicted, true = scores.argmax(-1).cpu(), labels.cpu()
-    tables = (confusion(head, true, task.num_classes, num_true) for head in predicted)
-    return [_three_matchings(table, task.num_known) for table in tables]
+    return (confusion(head, true, task.num_classes, num_true) for head in predicted)
 
 
 def _three_matchings(table: Tensor, num_known: int) -> dict[Matching, Shares]:
@@ -105,20 +147,37 @@ def summarise(
     train: Sequence[Clustering],
     test: Sequence[Clustering],
     agnostic: Sequence[dict[Matching, Shares]] = (),
+    mixed: Sequence[Sequence[Recognised]] = (),
 ) -> Report:
-    """The records of K heads → a report; `best_head` is that of the lowest loss, never chosen by accuracy."""
+    """The records of K heads → a report; `best_head` is that of the lowest loss, never chosen by accuracy.
+
+    `mixed` are those of the generalised protocol, if it applies: on the unlabelled and on the test images.
+    """
     aware = TaskAware(train=_clusters(train, best_head), test=_clusters(test, best_head))
     if not agnostic:
         return Report(task_aware=aware)
-    matchings = {
-        matching: Accuracies(
-            known=_score([head[matching].known for head in agnostic], best_head),
-            novel=_score([head[matching].novel for head in agnostic], best_head),
-            all=_score([head[matching].all for head in agnostic], best_head),
-        )
-        for matching in MATCHINGS
-    }
-    return Report(task_aware=aware, task_agnostic=TaskAgnostic.model_validate(matchings))
+    matchings = {name: _accuracies([head[name] for head in agnostic], best_head) for name in MATCHINGS}
+    report = Report(task_aware=aware, task_agnostic=TaskAgnostic.model_validate(matchings))
+    if not mixed:
+        return report
+    of_train, of_test = (_recognition(heads, best_head) for heads in mixed)
+    return report.model_copy(update={"generalised": Generalised(train=of_train, test=of_test)})
+
+
+def _accuracies(heads: Sequence[Shares], best: int) -> Accuracies:
+    return Accuracies(
+        known=_score([head.known for head in heads], best),
+        novel=_score([head.novel for head in heads], best),
+        all=_score([head.all for head in heads], best),
+    )
+
+
+def _recognition(heads: Sequence[Recognised], best: int) -> Recognition:
+    return Recognition(
+        **dict(_accuracies([head.accuracy for head in heads], best)),
+        recognised=_score([head.recognised for head in heads], best),
+        mistaken=_score([head.mistaken for head in heads], best),
+    )
 
 
 def _clusters(heads: Sequence[Clustering], best: int) -> Clusters:

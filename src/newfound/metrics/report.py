@@ -51,8 +51,25 @@ class TaskAgnostic(Record):
     joint: Accuracies
 
 
+class Recognition(Accuracies):
+    """One split of a mixed pile; GCD calls known classes Old and novel ones New."""
+
+    recognised: Score
+    """Share of the images of known classes that are predicted to be of a known class, right or wrong."""
+    mistaken: Score
+    """Share of the images of novel classes that are predicted to be of a known class."""
+
+
+class Generalised(Record):
+    """The unlabelled and the test images of a mixed pile, decided among all classes, one matching for all."""
+
+    train: Recognition
+    test: Recognition
+
+
 class Report(Record):
-    """Both protocols; k-means on raw pixels has only the first."""
+    """The protocols; k-means on raw pixels has only the first, and only mixed piles have the last."""
 
     task_aware: TaskAware
     task_agnostic: TaskAgnostic | None = None
+    generalised: Generalised | None = None

@@ -11,6 +11,8 @@ from newfound.estimate.trial import Trial
 log = logging.getLogger(__name__)
 PAUSE = 5.0
 """Seconds between two lines of progress."""
+HEADLINES = {"task_aware.train.acc": "task-aware", "generalised.train.all": "generalised"}
+"""The numbers that progress shows: the last that was measured."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,9 @@ class LogProgress:
         if isinstance(event, TrialDone):
             return str(event.trial)
         record = event.record
-        if "task_aware.train.acc" in event.scores:
-            self._acc = f"task-aware train ACC {event.scores['task_aware.train.acc']:.1%} (mean of heads)  "
+        for name, words in HEADLINES.items():
+            if name in event.scores:
+                self._acc = f"{words} train ACC {event.scores[name]:.1%} (mean of heads)  "
         acc = self._acc if record.stage == "discover" else ""
         terms = " ".join(f"{name} {value:.3f}" for name, value in record.losses.items())
         return f"{acc}{record.images_per_second:,.0f} images/s  {terms}"

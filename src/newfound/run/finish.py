@@ -29,9 +29,9 @@ def finish(training: Training, method: Method, source: Source) -> Results:
     split, head, viewer = training.data.split, best_head(training.lines), training.viewer(method)
     known = training.data.class_names[: method.task.num_known]
     novel = novel_names(known, method.task.num_novel)
-    joint_scores, novel_scores = scores_of(method, viewer, split.unlabelled)
+    predicted = scores_of(method, viewer, split.unlabelled)
     features = viewer.over(split.unlabelled, method.encoder).to(torch.float16)
-    scores, logits = (each[head].cpu().numpy() for each in (novel_scores, joint_scores))
+    logits, scores = (each[head].cpu().numpy() for each in predicted)
     pile = Pile(scores, logits, features.cpu().numpy(), method.joint)
     pile.write(folder.pile)
     if folder.edits.exists() and folder.assignments.exists():
@@ -41,7 +41,7 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         assigned.write(folder.assignments, novel)
     sizes = np.bincount(assigned.clusters, minlength=len(novel)).tolist()
     evaluator, origin = training.evaluator(method), provenance(training.device)
-    report = evaluator(head, novel_scores) if evaluator else None
+    report = evaluator(head, predicted) if evaluator else None
     estimate = None
     if source.estimated and source.num_novel:
         made = folder.read_estimate()  # here, or by the run that this one repeats
@@ -51,6 +51,7 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         method=recipe.method,
         recipe=recipe_name(recipe, source, split.look),
         benchmark=source.name,
+        pile=split.pile,
         subset=source.subset,
         held_out=source.held_out,
         estimate=estimate,
@@ -73,6 +74,7 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         warnings=collapse_warnings(sizes, novel),
         task_aware=report.task_aware if report else None,
         task_agnostic=report.task_agnostic if report else None,
+        generalised=report.generalised if report else None,
     )
     write_record(folder.results, results)
     training.log.close()

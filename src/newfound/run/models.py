@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from newfound.core.source import EncoderVersion, Source
+from newfound.core.source import EncoderVersion, PileKind, Source
 from newfound.estimate.trial import Trial
-from newfound.metrics.report import Record, TaskAgnostic, TaskAware
+from newfound.metrics.report import Generalised, Record, TaskAgnostic, TaskAware
 
 Setting = bool | int | float | str
 Settings = dict[str, Setting]
@@ -131,6 +131,7 @@ class Results(Versioned):
     recipe: str
     """Whose values: `published`, `newfound` (ours), `default`, `matched`, a variation or `custom`."""
     benchmark: str
+    pile: PileKind = "novel"
     subset: int | None = None
     held_out: int | None = None
     estimate: EstimatedNumber | None = None
@@ -156,6 +157,8 @@ class Results(Versioned):
     task_aware: TaskAware | None = None
     """None without ground truth."""
     task_agnostic: TaskAgnostic | None = None
+    generalised: Generalised | None = None
+    """Of mixed piles."""
     note: str | None = None
 
     @property

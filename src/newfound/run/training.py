@@ -263,7 +263,7 @@ class Training:
         Checkpoint(weights, moments, state.model_dump(mode="json")).save(self.folder.checkpoint)
 
     def _scores(self, evaluator: Evaluator, record: EpochRecord) -> dict[str, float]:
-        """The two headline numbers, in the epochs in which they are due."""
+        """The headline numbers, in the epochs in which they are due."""
         every = self.recipe.run.evaluate_every or max(record.epochs // 50, 1)
         if (record.epoch + 1) % every and record.epoch + 1 != record.epochs:
             return {}
@@ -271,6 +271,8 @@ class Training:
         scores = {"task_aware.train.acc": report.task_aware.train.acc.mean}
         if report.task_agnostic:
             scores["task_agnostic.legacy.all"] = report.task_agnostic.legacy.all.mean
+        if report.generalised:
+            scores["generalised.train.all"] = report.generalised.train.all.mean
         return {name: value for name, value in scores.items() if value is not None}
 
 
