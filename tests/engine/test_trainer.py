@@ -53,6 +53,9 @@ class Toy(Learner):
     def begin(self, bank: Bank) -> None:
         self.diary.append(f"begin {len(bank.labels)}")
 
+    def end(self, bank: Bank) -> None:
+        self.diary.append("end")
+
     def after_step(self) -> None:
         self.diary.append("after step")
 
@@ -127,6 +130,7 @@ def test_a_resumed_run_repeats_every_record_and_bit(digits: Dataset, first_epoch
     assert timeless(resumed.run(first_epoch)) == expected[first_epoch:]
     assert all(torch.equal(value, after.state_dict()[key]) for key, value in whole.state_dict().items())
     assert not any(line.startswith("begin") for line in after.diary)
+    assert [line for line in after.diary if line == "end"] == after.diary[-1:]
 
 
 @pytest.mark.parametrize("first_epoch", [0, 3])
@@ -196,7 +200,7 @@ def test_what_is_not_finite_stops_the_run_before_its_epoch_counts(digits: Datase
 def test_no_epochs_still_begin(digits: Dataset) -> None:
     learner, train = trainer(digits, replace(TRAIN, epochs=0))
     assert list(train.run()) == []
-    assert learner.diary == ["begin 120", "after step"]
+    assert learner.diary == ["begin 120", "after step", "end"]
 
 
 def defined(epoch: int, lr: float, low: float, warmup: int, epochs: int) -> float:

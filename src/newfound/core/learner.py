@@ -84,6 +84,9 @@ class Learner(nn.Module, ABC):
     def after_epoch(self, bank: Bank, clock: Clock) -> None:
         """Called after each epoch, with the clock of that epoch."""
 
+    def end(self, bank: Bank) -> None:
+        """Called after the last epoch, or after `begin` if there is none."""
+
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
         """Load every weight of the previous learner that this one has too; return their names.
 

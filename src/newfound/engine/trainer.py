@@ -72,6 +72,8 @@ class Trainer:
             torch.manual_seed(derive(self.loader.seed, self.loader.stage, "begin"))
             self.learner.begin(self.bank)
             self.learner.after_step()
+            if not self.train.epochs:
+                self.learner.end(self.bank)
         steps = (self.train.epochs - first_epoch) * self.loader.steps
         notices = Notices(self.loader.stage, steps)
         for epoch in range(first_epoch, self.train.epochs):
@@ -92,6 +94,8 @@ class Trainer:
         losses = {name: value.mean().item() / self.loader.steps for name, value in sums.items()}
         self._check(epoch, losses)
         self.learner.after_epoch(self.bank, self.step.clock)
+        if epoch + 1 == self.train.epochs:
+            self.learner.end(self.bank)
         heads = sum((value for value in sums.values() if value.ndim), torch.zeros(1))
         compiling = self.step.take_compile_seconds()
         seconds = time.perf_counter() - start - compiling
