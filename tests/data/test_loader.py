@@ -61,6 +61,7 @@ def loader(
         # ImageNet: an epoch is a pass over the labelled set
         (1_130_000, 39_000, 512, "half", (256, 256, 4414)),
         (1_130_000, 39_000, 512, "three-quarters", (384, 128, 2942)),
+        (20_000, 30_000, 128, "balanced", (64, 64, 390)),
         (1_000, 10, 512, "half", (256, 256, 3)),
         # sets smaller than a batch, and as small as they may be
         (10, 20, 512, "proportional", (10, 20, 1)),

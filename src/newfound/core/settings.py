@@ -66,11 +66,15 @@ def setting(default: Any, meaning: str) -> Any:
 class TrainConfig:
     """How one stage is trained."""
 
-    epochs: Count = setting(200, "epochs; with a fixed labelled_share, passes over the labelled images")
+    epochs: Count = setting(
+        200,
+        "epochs: passes over all images; over the labelled ones if labelled_share is half or three-quarters",
+    )
     batch_size: Positive = setting(256, "images per step, labelled and unlabelled together")
     augmentation: str = setting("v2", "augmentation recipe: weak, twice, twice-reflect, v1 or v2")
-    labelled_share: Literal["proportional", "half", "three-quarters"] = setting(
-        "proportional", "labelled share of a batch: in proportion to the two sets, a half, or three quarters"
+    labelled_share: Literal["proportional", "balanced", "half", "three-quarters"] = setting(
+        "proportional",
+        "labelled share of a batch: in proportion to the sets, a half (balanced, half), or three quarters",
     )
     classes_per_batch: Count = setting(
         0, "known classes per batch, with the same number of images each; 0: sample regardless of class"

@@ -116,14 +116,15 @@ class Loader:
         return torch.cat(shuffled)[:needed].view(self.steps, wanted)
 
 
-SHARES = {"half": 0.5, "three-quarters": 0.75}
+SHARES = {"balanced": 0.5, "half": 0.5, "three-quarters": 0.75}
 """Labelled shares by name; `proportional` follows from the sizes of the sets."""
 
 
 def batch_shape(split: Split, uses: str, batch_size: int, labelled_share: str) -> tuple[int, int, int]:
     """(N, M, steps): labelled and unlabelled rows per batch, and full batches per epoch.
 
-    An epoch is a pass over all images, or over the labelled ones if the labelled share is fixed.
+    An epoch draws as many images as there are, or is a pass over the labelled ones if their share is half or
+    three-quarters.
     """
     n_l, n_u = len(split.labelled), len(split.unlabelled)
     if uses == "labelled":
@@ -135,7 +136,7 @@ def batch_shape(split: Split, uses: str, batch_size: int, labelled_share: str) -
     size = min(batch_size, n_l + n_u)
     share = SHARES.get(labelled_share, n_l / (n_l + n_u))
     N = min(max(round(size * share), 1), size - 1)
-    steps = (n_l + n_u) // size if labelled_share == "proportional" else n_l // N
+    steps = (n_l + n_u) // size if labelled_share in ("proportional", "balanced") else n_l // N
     return N, size - N, max(steps, 1)
 
 
