@@ -81,7 +81,7 @@ def small(name: str) -> Recipe:
 
 
 def test_all_but_the_methods_without_one() -> None:
-    assert set(method_names()) - set(WITH_IMAGENET) == {"centroids", "rkd"}
+    assert set(method_names()) - set(WITH_IMAGENET) == {"centroids", "gcd", "rkd", "simgcd"}
 
 
 @pytest.mark.parametrize("name", WITH_IMAGENET)

@@ -5,6 +5,7 @@ from newfound.methods import (  # noqa: F401 (registers the methods)
     comex,
     dtc,
     dualrank,
+    gcd,
     iic,
     joint,
     kcl,
@@ -13,5 +14,6 @@ from newfound.methods import (  # noqa: F401 (registers the methods)
     openmix,
     rkd,
     rs,
+    simgcd,
     uno,
 )

@@ -151,6 +151,38 @@ images instead of 128 per GPU; and the two sets are shuffled independently, wher
 their images permanently.
 """
 
+GCD_SCHEDULES = {
+    "pretrain": TrainConfig(),
+    "discover": TrainConfig(
+        epochs=200,
+        batch_size=128,
+        augmentation="weak",
+        labelled_share="balanced",
+        min_lr=1e-4,
+        warmup=0,
+        weight_decay=5e-5,
+    ),
+}
+"""GCD and SimGCD."""
+GCD_DIGITS = {
+    "hidden": 256,
+    "projection": 64,
+    "epochs": 60,
+    "batch_size": 64,
+    "augmentation": "v2",
+    **DIGITS_PRETRAINING,
+}
+"""Ours; the views must differ by more than a shift of a pixel."""
+GCD_OWN = {
+    "epochs": 100,
+    "pretrain.epochs": 100,
+    "pretrain.batch_size": 64,
+    "pretrain.lr": 0.05,
+}
+"""Ours, for a user's own images."""
+GCD_VECTORS = {"hidden": 512, "epochs": 60, "augmentation": "v2", "pretrain.epochs": 0}
+"""Ours, for embeddings."""
+
 _IIC: Overrides = {"constraints.alpha": 0.05, "constraints.beta": 0.01}
 WITH_CONSTRAINTS: Mapping[str, Overrides] = {
     "with-constraints": _IIC,

@@ -1,4 +1,4 @@
-"""Heads: linear classifiers, cosine classifiers, and K cosine classifiers with projectors.
+"""Heads: linear classifiers, cosine classifiers, K cosine classifiers with projectors, and a projector.
 
 A method calls `normalise_` after each step to keep prototypes at unit length. `forward` does not normalise
 them, so their gradients are those of a linear layer, as in the published implementations.
@@ -73,6 +73,24 @@ class MultiHead(nn.Module):
     def normalise_(self) -> None:
         """Scale every prototype of every head to unit length, in place."""
         _normalise_(self.prototypes)
+
+
+class Projector(nn.Module):
+    """Features (..., D) → unit vectors (..., out) for a contrastive loss, in float32: DINO's three layers."""
+
+    def __init__(self, dim: int, hidden: int, out: int) -> None:
+        super().__init__()
+        sizes = ((dim, hidden), (hidden, hidden), (hidden, out))
+        self.layers = nn.ModuleList(nn.Linear(*size) for size in sizes)
+        for parameter in self.parameters():
+            if parameter.ndim == 2:
+                nn.init.trunc_normal_(parameter, std=0.02)
+            else:
+                nn.init.zeros_(parameter)
+
+    def forward(self, features: Tensor) -> Tensor:
+        first, second, third = self.layers
+        return F.normalize(third(F.gelu(second(F.gelu(first(features))))).float(), dim=-1)
 
 
 def joint_logits(known: Tensor, novel: Tensor) -> Tensor:
