@@ -96,8 +96,8 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         with shown(self.verbose):
             results = discovered(Run(folder, data, recipe, search=search, watch=LogProgress()))
         self._open(folder, results, known)
-        novel = results.classes.novel if results.classes else []
-        places[places < 0] = len(known) + Assignments.read(folder.assignments, novel).clusters
+        assert results.classes is not None
+        places[places < 0] = Assignments.read(folder.assignments, results.classes).ids
         self.labels_ = self.classes_[places]
         return self
 

@@ -127,7 +127,7 @@ def test_a_method_with_settings_for_vectors_separates_what_is_easy_to_separate(
     }
     results = newfound.discover(name, data, tmp_path / "run", verbose=False, device="cpu", **quick)
     assert results.classes is not None
-    found = Assignments.read(Folder(tmp_path / "run").assignments, results.classes.novel).clusters
+    found = Assignments.read(Folder(tmp_path / "run").assignments, results.classes).ids
     assert newfound.hungarian_accuracy(found, classes[classes >= 4]) > 0.9
 
 

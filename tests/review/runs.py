@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newfound.core.files import write_record
-from newfound.core.source import Source
+from newfound.core.source import PileKind, Source
 from newfound.run.folder import Folder
 from newfound.run.models import Classes, Request, Results, Timing
 from newfound.run.pile import Pile
@@ -34,6 +34,7 @@ def write_run(
     *,
     features: NDArray[np.floating] | None = None,
     comparable: bool = True,
+    kind: PileKind = "novel",
     source: Source | None = None,
     command: str | None = None,
     results: Results = RESULTS,
@@ -43,16 +44,19 @@ def write_run(
     novel = [f"novel-{number}" for number in range(1, logits.shape[1] - len(known) + 1)]
     features = np.eye(count, 4) if features is None else features
     joint = logits.astype(np.float32)
-    pile = Pile(joint[:, len(known) :].copy(), joint, features.astype(np.float16), comparable)
-    assignments = pile.assignments(images or [f"{row}.png" for row in range(count)], known)
+    pile = Pile(joint[:, len(known) :].copy(), joint, features.astype(np.float16), comparable, kind)
+    assignments = pile.assignments(images or [f"{row}.png" for row in range(count)])
+    classes, sizes = Classes(known=list(known), novel=novel), assignments.sizes(logits.shape[1])
     request = Request(newfound="0", method="iic", source=source or Source(), settings={}, command=command)
     found = {
-        "classes": Classes(known=list(known), novel=novel),
-        "cluster_sizes": np.bincount(assignments.clusters, minlength=len(novel)).tolist(),
+        "classes": classes,
+        "pile": kind,
+        "cluster_sizes": sizes[len(known) :],
+        "known_sizes": sizes[: len(known)] if kind == "mixed" else None,
     }
     write_record(folder.config, request)
     write_record(folder.results, results.model_copy(update=found))
-    assignments.write(folder.assignments, novel)
+    assignments.write(folder.assignments, classes)
     pile.write(folder.pile)
     return folder
 

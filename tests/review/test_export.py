@@ -52,10 +52,10 @@ def test_csv(mine: Review, tmp_path: Path) -> None:
         "image": str(tmp_path / "pile" / "tue" / "a.png"),
         "class_id": "1",
         "class": "novel-1",
+        "kind": "novel",
         "confidence": "0.8765",
         "is_outlier": "no",
-        "looks_known": "no",
-        "nearest_known": "ant",
+        "accepted": "no",
     }
     assert [row["class"] for row in rows] == ["novel-1", "novel-1", "novel-1", "a/b: c"]
 
@@ -63,11 +63,12 @@ def test_csv(mine: Review, tmp_path: Path) -> None:
 def test_json(mine: Review, tmp_path: Path) -> None:
     rows = exported(mine, tmp_path / "it.json")
     assert [row["class_id"] for row in rows] == [1, 1, 1, 3]
-    assert [row["looks_known"] for row in rows] == [True, False, True, True]
     assert (rows[0]["is_outlier"], rows[0]["confidence"]) == (False, 0.8765)
     mine.merge("ant", "novel-1")
+    mine.accept()
     again = exported(mine, tmp_path / "again.json")
-    assert [row["looks_known"] for row in again] == [False, False, False, True]
+    assert [row["kind"] for row in again] == ["known"] * 3 + ["novel"]
+    assert [row["accepted"] for row in again] == [True, True, True, False]
 
 
 def test_parquet(mine: Review, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,12 +142,6 @@ def test_a_format_is_one_function(mine: Review, tmp_path: Path) -> None:
 
     write_export(mine, tmp_path / "it.names")
     assert (tmp_path / "it.names").read_text() == "ant novel-1 a/b: c"
-
-
-def test_known_classes_that_cannot_be_compared_are_left_out(tmp_path: Path) -> None:
-    review = Review(write_run(tmp_path / "run", logits_of([0, 1, 1, 2]), comparable=False))
-    write_export(review, tmp_path / "it.csv")
-    assert (tmp_path / "it.csv").read_text(encoding="utf-8").count(",,\n") == 4
 
 
 def test_images_that_are_gone(mine: Review, tmp_path: Path) -> None:

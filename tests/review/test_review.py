@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from newfound.core.errors import RunError, UsageError
-from newfound.review.edits import Merge, Rename, Split, read_edits, write_edits
+from newfound.review.edits import Accept, Merge, Move, Rename, Split, read_edits, write_edits
 from newfound.review.review import Review
 from newfound.run import trained
 from newfound.run.folder import Folder
@@ -64,6 +64,29 @@ def test_every_edit_can_be_undone_and_no_id_is_used_twice(mine: Review, run: Fol
     mine.split("novel-2")
     assert max(mine.names) == 7
     assert len(read_edits(run.edits)[1]) == 7
+
+
+def test_known_images_of_a_mixed_pile_are_accepted_at_once(tmp_path: Path) -> None:
+    logits = logits_of([0, 1, 0, 1])
+    logits[:3, 1] = 9
+    folder = write_run(tmp_path / "mixed", logits, kind="mixed")
+    mine = Review(folder)
+    assert [(each.name, each.known, each.rows.tolist()) for each in mine.classes] == [
+        ("bee", True, [0, 1, 2]),
+        ("novel-1", False, []),
+        ("novel-2", False, [3]),
+    ]
+    mine.move("novel-1", "0.png")
+    mine.accept()
+    mine.accept()  # nothing is left
+    assert mine.log == [Move(into=2, rows=[0]), Accept(rows=[1, 2])]
+    assert mine.accepted.tolist() == Review(folder).accepted.tolist() == [True, True, True, False]
+    mine.accept("novel-2")
+    assert mine.accepted.all()
+    assert mine.undo() == Accept(rows=[3])
+    write_edits(folder.edits, mine.digest, [Accept(rows=[4])])
+    with pytest.raises(RunError, match="does not match"):
+        Review(folder)
 
 
 def test_classes_are_merged_into_a_known_one(mine: Review) -> None:
@@ -197,7 +220,8 @@ def test_new_images_get_the_classes_of_the_review(
     assert found.classes == ["bee", "novel-2", "novel-2-2", "zebra"]
     assert found.confidence == pytest.approx([0.6, 0.7, 0.7, 0.9])
     found.write(tmp_path / "found.csv")
-    assert (tmp_path / "found.csv").read_text().splitlines()[:2] == ["image,class,confidence", "a,bee,0.6000"]
+    lines = (tmp_path / "found.csv").read_text().splitlines()
+    assert lines[:3] == ["image,class,kind,confidence", "a,bee,known,0.6000", "b,novel-2,novel,0.7000"]
 
 
 def test_reviewing_and_exporting_need_no_torch(run: Folder) -> None:

@@ -23,7 +23,8 @@ PAGE = """
 const listeners = {}, sent = [], strip = [], session = {};
 const listen = name => (kind, call) => listeners[`${name} ${kind}`] = call;
 const node = (name, more) => ({...more, addEventListener: listen(name)});
-const nodes = {message: node("message"), into: node("into"), undo: node("undo"), selected: node("selected")};
+const nodes = {};
+for (const id of ["message", "into", "undo", "accept", "selected"]) nodes[id] = node(id);
 const field = node("field", {dataset: {class: "novel-1"}, value: ""});
 const image = {dataset: {row: "4"}, matches: () => true, classList: {toggle: (_, on) => image.selected = on}};
 const appended = {append: each => strip.push(each.src)};
@@ -65,6 +66,7 @@ EDITS: dict[str, dict[str, Any]] = {
     'field.value = "\u00e9"; enter("field")': {"verb": "merge", "into": "e\u0301", "others": ["novel-1"]},
     'listeners["split click"]()': {"verb": "split", "name": "novel-2"},
     'listeners["undo click"]()': {"verb": "undo"},
+    'listeners["accept click"]()': {"verb": "accept"},
     f'{CLICK}; nodes.into.value = "ant"; enter("into")': {"verb": "move", "into": "ant", "rows": [4]},
 }
 

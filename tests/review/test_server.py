@@ -61,7 +61,7 @@ def test_the_images_of_a_class_the_least_confident_first(live: Live) -> None:
     found = json.loads(live.get("class/3").content)
     given = Review(live.folder).assignments
     rows = [each["row"] for each in found]
-    assert sorted(rows) == np.flatnonzero(given.clusters == 1).tolist()
+    assert sorted(rows) == np.flatnonzero(given.ids == 3).tolist()
     assert (np.diff(given.confidence[rows]) >= 0).all()
     assert found[0]["file"] == given.images[rows[0]]
     assert json.loads(live.get("class/99").content) == []
@@ -76,6 +76,10 @@ def test_every_edit(live: Live) -> None:
     post(live, verb="split", name="novel-2")
     assert list(Review(live.folder).names.values())[2:] == ["<wasp>", "novel-2", "novel-2-2"]
     post(live, verb="merge", into="ant", others=["novel-2-2"])
+    assert '<button id="accept">' in live.get("").content.decode()
+    post(live, verb="accept")
+    assert '<button id="accept">' not in live.get("").content.decode()
+    post(live, verb="undo")
     post(live, verb="undo")
     assert list(Review(live.folder).names.values())[2:] == ["<wasp>", "novel-2", "novel-2-2"]
 

@@ -13,11 +13,12 @@ import pytest
 from newfound.core.errors import RunError
 from newfound.core.registry import METHODS, Entry, recipe_for
 from newfound.core.source import Source
+from newfound.data.benchmarks import load_benchmark
 from newfound.data.dataset import Dataset
 from newfound.methods.iic import IIC
 from newfound.run.assignments import COLUMNS, Assignments, write_csv
 from newfound.run.finish import collapse_warnings, curves
-from newfound.run.models import EpochLine, Results
+from newfound.run.models import Classes, EpochLine, Results
 from newfound.run.pile import Pile
 from newfound.run.recipe import recipe_name
 from newfound.run.run import Run
@@ -74,14 +75,14 @@ def test_values(run: Run, results: Results, digits: Dataset) -> None:
 
 def test_assignments_and_pile_agree_with_the_method(run: Run, results: Results, digits: Dataset) -> None:
     assert results.classes is not None
-    found = Assignments.read(run.folder.assignments, results.classes.novel)
+    found = Assignments.read(run.folder.assignments, results.classes)
     pile, images = Pile.read(run.folder.pile), digits.split.unlabelled
     assert list(found.images) == list(images.names)
     trained = Trained.load(run.folder)
     logits = trained.scores(images).numpy()
     np.testing.assert_allclose(pile.logits, logits, rtol=1e-5)
-    assert (found.clusters == logits[:, digits.num_known :].argmax(1)).all()
-    assert results.cluster_sizes == [Counter(found.clusters.tolist())[number] for number in range(5)]
+    assert (found.ids == digits.num_known + logits[:, digits.num_known :].argmax(1)).all()
+    assert results.cluster_sizes == [Counter(found.ids.tolist())[number] for number in range(5, 10)]
     np.testing.assert_allclose(pile.novel.sum(1), 1, rtol=1e-5)
     np.testing.assert_allclose(pile.features, trained.features(images).numpy(), rtol=1e-2, atol=1e-3)
     confidence = pile.novel.max(1)
@@ -178,14 +179,33 @@ def test_collapse_is_warned_of(sizes: list[int], words: list[str]) -> None:
 def test_assignments_survive_odd_names_and_refuse_other_files(tmp_path: Path) -> None:
     images = ["plain.png", 'quo"te,comma.png', "line\nbreak.png", "carriage\rreturn.png", " space "]
     flags, n = np.array([True, False, True, False, True]), len(images)
-    given = Assignments(images, np.arange(n) % 2, np.linspace(0.5, 1, n), flags, ~flags, ["cat"] * n)
-    given.write(tmp_path / "a.csv", ["novel-1", "novel-2"])
-    again = Assignments.read(tmp_path / "a.csv", ["novel-1", "novel-2"])
+    classes = Classes(known=["cat"], novel=["novel-1"])
+    given = Assignments(images, np.arange(n) % 2, np.linspace(0.5, 1, n), flags, 1)
+    given.write(tmp_path / "a.csv", classes)
+    again = Assignments.read(tmp_path / "a.csv", classes)
     assert list(again.images) == images
-    assert (again.clusters == given.clusters).all()
+    assert (again.ids == given.ids).all()
     assert (again.is_outlier == flags).all()
-    assert (again.looks_known == ~flags).all()
-    write_csv(tmp_path / "other.csv", COLUMNS[:-1], [("x", "novel-1", "1", "no", "no")])
-    for path, names in (("other.csv", ["novel-1"]), ("a.csv", ["somebody"])):
+    assert (again.num_known, again.sizes(3)) == (1, [3, 2, 0])
+    assert "plain.png,cat,known,0.5000,yes" in (tmp_path / "a.csv").read_text()
+    write_csv(tmp_path / "other.csv", COLUMNS[:-1], [("x", "novel-1", "novel", "1")])
+    for path, known in (("other.csv", ["cat"]), ("a.csv", ["somebody"])):
         with pytest.raises(RunError, match="does not hold this run's assignments"):
-            Assignments.read(tmp_path / path, names)
+            Assignments.read(tmp_path / path, Classes(known=known, novel=["novel-1"]))
+
+
+def test_an_image_of_a_mixed_pile_may_be_known(tmp_path: Path) -> None:
+    mixed = load_benchmark("digits-mixed", subset=24)
+    run = tiny_run(tmp_path / "mixed", tiny_recipe("simgcd"), mixed)
+    results = run.discover()
+    assert results.pile == "mixed"
+    assert results.classes is not None
+    assert results.known_sizes is not None
+    found, pile = Assignments.read(run.folder.assignments, results.classes), Pile.read(run.folder.pile)
+    assert pile.kind == "mixed"
+    assert (found.ids == pile.logits.argmax(1)).all()
+    np.testing.assert_allclose(found.confidence, pile.joint.max(1), atol=1e-4)
+    assert [*results.known_sizes, *results.cluster_sizes] == found.sizes(10)
+    assert results.generalised is not None
+    last = [line for line in run.folder.read_metrics() if line.stage == "discover"][-1]
+    assert last.scores["generalised.train.all"] == results.generalised.train.all.mean

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from newfound.cli.console import console
 from newfound.cli.options import RunFolder
 from newfound.core.errors import UsageError, unknown
-from newfound.review.edits import Edit, Merge, Move, Rename, Split
+from newfound.review.edits import Accept, Edit, Merge, Move, Rename, Split
 from newfound.review.export import write_export
 from newfound.review.review import Review
 
@@ -19,6 +19,7 @@ ACTIONS = {
     "merge": "INTO OTHERS...",
     "split": "NAME [--into N]",
     "move": "INTO IMAGES...",
+    "accept": "[NAMES...]",
     "undo": "",
 }
 
@@ -27,7 +28,7 @@ def classes(
     run: RunFolder,
     action: Annotated[
         str | None,
-        typer.Argument(help="rename, merge, split, move or undo; without it the classes are listed."),
+        typer.Argument(help="rename, merge, split, move, accept or undo; without it the classes are listed."),
     ] = None,
     arguments: Annotated[
         list[str] | None,
@@ -36,7 +37,7 @@ def classes(
     *,
     into: Annotated[int | None, typer.Option(help="split: the number of parts; by default 2.")] = None,
 ) -> None:
-    """List the classes of a run, or rename, merge or split them, move images, undo the last edit."""
+    """List the classes of a run, or rename, merge, split or accept them, move images, undo the last edit."""
     words = arguments or []
     if action is not None:
         _check_call(action, words, into)
@@ -49,6 +50,8 @@ def classes(
         review.split(words[0], into or 2)
     elif action == "move":
         review.move(words[0], *words[1:])
+    elif action == "accept":
+        review.accept(*words)
     elif action == "undo":
         before = review.names
         console().print(f"undone: {_described(review.undo(), before | review.names)}")
@@ -65,6 +68,7 @@ def _check_call(action: str, words: list[str], into: int | None) -> None:
         "merge": len(words) > 1,
         "split": len(words) == 1,
         "move": len(words) > 1,
+        "accept": True,
         "undo": not words,
     }
     if action not in ACTIONS:
@@ -80,19 +84,23 @@ def _described(edit: Edit, names: dict[int, str]) -> str:
         return f"merge of {', '.join(names[key] for key in edit.ids)} into {names[edit.into]}"
     if isinstance(edit, Move):
         return f"move of {len(edit.rows)} image{'s' * (len(edit.rows) > 1)} to {names[edit.into]}"
+    if isinstance(edit, Accept):
+        return f"acceptance of {len(edit.rows)} image{'s' * (len(edit.rows) > 1)}"
     assert isinstance(edit, Split)
     return f"split of {names[edit.id]} into {len(edit.parts)}"
 
 
 def _show(review: Review) -> None:
     table = Table(
-        *("id", "class", Column("images", justify="right"), Column("confidence", justify="right")),
+        *("id", "class", Column("images", justify="right"), Column("accepted", justify="right")),
+        Column("confidence", justify="right"),
         box=box.SIMPLE_HEAD,
     )
     for each in review.classes:
         name = f"{each.name} (known)" if each.known else each.name
         confidence = f"{each.confidence:.0%}" if len(each.rows) else ""
-        table.add_row(str(each.id), name, f"{len(each.rows):,}", confidence)
+        accepted = int(review.accepted[each.rows].sum())
+        table.add_row(str(each.id), name, f"{len(each.rows):,}", f"{accepted:,}" * (accepted > 0), confidence)
     console().print(table)
     known = [name for key, name in review.names.items() if key < review.num_known]
     console().print(f"Known classes: {', '.join(known)}")

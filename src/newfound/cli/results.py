@@ -75,6 +75,8 @@ def show_results(results: Results) -> None:
             f"Unlabelled images predicted to be of a known class: {_number('', found.recognised.mean)} % of "
             f"those of known classes, {_number('', found.mistaken.mean)} % of those of novel ones"
         )
+    if results.known_sizes is not None:
+        console().print(f"Images in known classes: {sum(results.known_sizes):,}")
     console().print(f"Images in each novel class: {', '.join(map(str, results.cluster_sizes))}")
     show_warnings(results.warnings)
 

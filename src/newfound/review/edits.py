@@ -66,13 +66,20 @@ class Move(Record):
     rows: list[int]
 
 
+class Accept(Record):
+    """A person confirms the classes of these images."""
+
+    edit: Literal["accept"] = "accept"
+    rows: list[int]
+
+
 class Undo(Record):
     """The last edit in effect is undone."""
 
     edit: Literal["undo"] = "undo"
 
 
-Edit = Rename | Merge | Split | Move | Undo
+Edit = Rename | Merge | Split | Move | Accept | Undo
 LINE: TypeAdapter[Edit] = TypeAdapter(Annotated[Edit, Field(discriminator="edit")])
 
 

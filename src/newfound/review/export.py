@@ -16,7 +16,7 @@ from newfound.core.files import atomic, atomic_folder, check_apart, check_writab
 from newfound.core.registry import EXPORTERS, register_exporter
 from newfound.data.parquet import import_pyarrow
 from newfound.review.review import Review
-from newfound.run.assignments import FLAGS, write_csv
+from newfound.run.assignments import FLAGS, KINDS, write_csv
 
 Value = str | int | float | bool | None
 Write = Callable[[Review, Path], object]
@@ -78,15 +78,14 @@ def write_export(
 def table(review: Review) -> dict[str, list[Value]]:
     """Column → one value for each image, in the order of the assignments."""
     given, ids, names = review.assignments, review.ids.tolist(), review.names
-    looks_known = zip(review.looks_known.tolist(), given.nearest_known, strict=True)
     return {
         "image": list(given.images),
         "class_id": ids,
         "class": [names[key] for key in ids],
+        "kind": [KINDS[key < review.num_known] for key in ids],
         "confidence": [round(float(share), 4) for share in given.confidence],
         "is_outlier": given.is_outlier.tolist(),
-        "looks_known": [flag if nearest else None for flag, nearest in looks_known],
-        "nearest_known": list(given.nearest_known),
+        "accepted": review.accepted.tolist(),
     }
 
 

@@ -41,6 +41,7 @@ for (const field of fields) onEnter(field, name => {
 });
 for (const button of document.querySelectorAll("button[data-split]"))
   button.addEventListener("click", () => edit({verb: "split", name: button.dataset.split}));
+document.getElementById("accept")?.addEventListener("click", () => edit({verb: "accept"}));
 document.getElementById("undo").addEventListener("click", () => edit({verb: "undo"}));
 onEnter(into, name => edit({verb: "move", into: name, rows: [...selected]}));
 

@@ -77,17 +77,18 @@ class Snapshot:
         """(n, C) probabilities among all classes."""
         self.assigned = np.searchsorted(self.ids, review.ids)  # ids ascend
         """(n,) class of each image, as an index of `names`."""
-        self.confidence: Floats = pile.novel[np.arange(count), review.assignments.clusters]
+        self.confidence: Floats = pile.shares[np.arange(count), review.assignments.ids]
         """(n,) of the model in the class that it assigned."""
         self.least_confident = np.argsort(self.confidence, kind="stable")
         """(n,) all images."""
-        gaps = self.joint[:, known:].max(1, initial=0) - self.joint[:, :known].max(1)
-        ordered = np.argsort(gaps, kind="stable")
-        self.looks_known = ordered[review.looks_known[ordered]]
-        """Images of novel classes that look more like a known one, the clearest first."""
+        accepted = review.accepted
+        self.queue = self.least_confident[~accepted[self.least_confident]]
+        """Images that no reviewer has accepted, the least confident first."""
+        self.open_known = int((~accepted & (self.assigned < known)).sum())
+        """Images of known classes among them."""
         self.classes = [self._card(index) for index in range(known, len(self.ids))]
         self.known = [self._card(index) for index in np.unique(self.assigned) if index < known]
-        """Known classes that images were put into."""
+        """Known classes that have images."""
 
     def _card(self, index: int) -> Card:
         rows = self.least_confident[self.assigned[self.least_confident] == index]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from newfound.review.edits import Edit, Merge, Move, Part, Rename, Split
+from newfound.review.edits import Accept, Edit, Merge, Move, Part, Rename, Split
 
 Ints = NDArray[np.integer]
 Floats = NDArray[np.floating]
@@ -93,6 +93,15 @@ def split_parts(features: Floats, rows: Ints, ids: Sequence[int], names: Sequenc
     ]
 
 
+def accepted_after(edits: Sequence[Edit], number: int) -> NDArray[np.bool_]:
+    """(n,) whether a person has confirmed or chosen the class of each of `number` images."""
+    accepted = np.zeros(number, dtype=bool)
+    for edit in edits:
+        if isinstance(edit, Accept | Move):
+            accepted[edit.rows] = True
+    return accepted
+
+
 def names_after(edits: Sequence[Edit], names: Mapping[int, str]) -> dict[int, str]:
     """Id → name of the classes that are left."""
     now = dict(names)
@@ -110,6 +119,7 @@ def fit(edits: Sequence[Edit], names: Mapping[int, str], ids: Ints) -> bool:
     """Whether the edits refer to classes and images that exist: names and classes (n,) as discovered."""
     try:
         classes = set(shares_after(edits, np.zeros((1, len(names))), lambda split: np.zeros(1, np.int64)))
+        accepted_after(edits, len(ids))
         used = set(replay(edits, ids, by_rows(len(ids))).tolist())
         return used <= classes == set(names_after(edits, names))
     except (KeyError, IndexError, ValueError):

@@ -14,9 +14,29 @@ from numpy.typing import NDArray
 
 from newfound.core.errors import Hint, RunError, UsageError, unknown
 from newfound.core.files import as_path
-from newfound.review.edits import Edit, Merge, Move, Rename, Split, Undo, in_effect, read_edits, write_edits
-from newfound.review.replay import by_features, by_rows, fit, names_after, replay, shares_after, split_parts
-from newfound.run.assignments import Assignments, write_csv
+from newfound.review.edits import (
+    Accept,
+    Edit,
+    Merge,
+    Move,
+    Rename,
+    Split,
+    Undo,
+    in_effect,
+    read_edits,
+    write_edits,
+)
+from newfound.review.replay import (
+    accepted_after,
+    by_features,
+    by_rows,
+    fit,
+    names_after,
+    replay,
+    shares_after,
+    split_parts,
+)
+from newfound.run.assignments import KINDS, Assignments, write_csv
 from newfound.run.folder import Folder
 from newfound.run.models import Classes, Versioned
 from newfound.run.pile import Pile
@@ -49,12 +69,12 @@ class Review:
         self.num_known = len(classes.known)
         self.found: Mapping[int, str] = dict(enumerate([*classes.known, *classes.novel]))
         """Id → name as discovered."""
-        self.assignments = Assignments.read(folder.assignments, classes.novel)
-        clusters = self.assignments.clusters
+        self.assignments = Assignments.read(folder.assignments, classes)
         self.digest = self.assignments.digest(self.source)
         of, self.log = read_edits(folder.edits)
-        same = np.bincount(clusters, minlength=len(classes.novel)).tolist() == self.results.cluster_sizes
-        fits = not self.log or (of == self.digest and fit(self.edits, self.found, clusters + self.num_known))
+        sizes = [*(self.results.known_sizes or [0] * self.num_known), *self.results.cluster_sizes]
+        same = self.assignments.sizes(len(self.found)) == sizes
+        fits = not self.log or (of == self.digest and fit(self.edits, self.found, self.assignments.ids))
         if not same or not fits:
             other = folder.edits if same else folder.results
             raise RunError(f"{folder.assignments} does not match {other.name}. Restore the original files.")
@@ -82,17 +102,17 @@ class Review:
     @property
     def ids(self) -> NDArray[np.integer]:
         """(n,) class of each image."""
-        clusters = self.assignments.clusters
-        return replay(self.edits, clusters + self.num_known, by_rows(len(clusters)))
+        found = self.assignments.ids
+        return replay(self.edits, found, by_rows(len(found)))
 
     @property
-    def looks_known(self) -> NDArray[np.bool_]:
-        """(n,) whether an image of a novel class looks more like a known one to the model."""
-        return self.assignments.looks_known & (self.ids >= self.num_known)
+    def accepted(self) -> NDArray[np.bool_]:
+        """(n,) whether a reviewer has accepted the class of an image, or moved it there."""
+        return accepted_after(self.edits, len(self.assignments.ids))
 
     @property
     def classes(self) -> list[ReviewedClass]:
-        """The novel classes, and known ones that images were merged or moved into."""
+        """The novel classes, and known ones that have images."""
         ids, confidence = self.ids, self.assignments.confidence
         found = []
         for key, name in self.names.items():
@@ -117,6 +137,7 @@ class Review:
         return Predictions(
             images=list(found.images),
             classes=[classes[place] for place in shares.argmax(1).tolist()],
+            kinds=[KINDS[list(names)[place] < self.num_known] for place in shares.argmax(1).tolist()],
             confidence=shares.max(1).tolist(),
             left_out=list(found.left_out),
         )
@@ -186,6 +207,13 @@ class Review:
         if moved:
             self._add(Move(into=target, rows=moved))
 
+    def accept(self, *names: str) -> None:
+        """Accept the images of these classes as they are; without names, those of all known classes."""
+        keys = [self._id(name) for name in names] or list(range(self.num_known))
+        rows = np.flatnonzero(np.isin(self.ids, keys) & ~self.accepted)
+        if len(rows):
+            self._add(Accept(rows=rows.tolist()))
+
     def undo(self) -> Edit:
         """Undo the last edit, and return it."""
         if not self.edits:
@@ -224,15 +252,18 @@ class Predictions(Versioned):
 
     images: list[str]
     classes: list[str]
+    kinds: list[str]
+    """`known` or `novel`."""
     confidence: list[float]
     """The model's softmax probability of the class; not calibrated."""
     left_out: list[str]
     """Files that could not be read, each with the reason."""
 
     def write(self, path: Path) -> None:
-        """As CSV: image, class, confidence."""
+        """As CSV: image, class, kind, confidence."""
         shares = (f"{share:.4f}" for share in self.confidence)
-        write_csv(path, ("image", "class", "confidence"), zip(self.images, self.classes, shares, strict=True))
+        rows = zip(self.images, self.classes, self.kinds, shares, strict=True)
+        write_csv(path, ("image", "class", "kind", "confidence"), rows)
 
 
 def composed(name: str) -> str:

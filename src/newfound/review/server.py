@@ -43,7 +43,7 @@ class Posted(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     seen: int
-    verb: Literal["rename", "merge", "split", "move", "undo"]
+    verb: Literal["rename", "merge", "split", "move", "accept", "undo"]
     names: dict[str, str] = {}
     into: str = ""
     others: list[str] = []
@@ -56,6 +56,7 @@ APPLY: Mapping[str, Callable[[Review, Posted], object]] = {
     "merge": lambda review, edit: review.merge(edit.into, *edit.others),
     "split": lambda review, edit: review.split(edit.name),
     "move": lambda review, edit: review.move_rows(edit.into, edit.rows),
+    "accept": lambda review, edit: review.accept(),
     "undo": lambda review, edit: review.undo(),
 }
 

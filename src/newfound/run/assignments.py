@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from newfound.core.errors import Hint, RunError
 from newfound.core.files import read_text, write_text
 from newfound.core.source import Source
+from newfound.run.models import Classes
 
-COLUMNS = ("image", "class", "confidence", "is_outlier", "looks_known", "nearest_known")
+COLUMNS = ("image", "class", "kind", "confidence", "is_outlier")
+KINDS = ("novel", "known")
 FLAGS = ("no", "yes")
 
 
@@ -23,56 +25,53 @@ class Assignments:
     """One entry for each unlabelled image, in the order of the data set."""
 
     images: Sequence[str]
-    clusters: NDArray[np.integer]
-    """The most probable novel class, 0 .. C_u - 1."""
+    ids: NDArray[np.integer]
+    """The most probable class, known ones first; where the pile is novel, a novel one, C_l .. C - 1."""
     confidence: NDArray[np.floating]
-    """Its softmax probability among the novel classes."""
+    """Its softmax probability among the classes that an image may have."""
     is_outlier: NDArray[np.bool_]
     """Whether the image fits its class far worse than the others do."""
-    looks_known: NDArray[np.bool_]
-    """Whether a known class is more probable than every novel one."""
-    nearest_known: Sequence[str]
-    """The most probable known class; empty where the method cannot compare known and novel classes."""
+    num_known: int
+
+    def sizes(self, num_classes: int) -> list[int]:
+        """How many images each class has."""
+        found: list[int] = np.bincount(self.ids, minlength=num_classes).tolist()
+        return found
 
     def digest(self, source: Source) -> str:
-        """Changes when an image, its place or its cluster does, but not when the folder of `source` moves."""
+        """Changes when an image, its place or its class does, but not when the folder of `source` moves."""
         names = "\0".join(source.relative(self.images))
         digest = blake2b(names.encode("utf-8", "surrogateescape"), digest_size=8)
-        digest.update(self.clusters.astype(np.int64).tobytes())
+        digest.update((self.ids - self.num_known).astype(np.int64).tobytes())
         return digest.hexdigest()
 
-    def write(self, path: Path, names: Sequence[str]) -> None:
-        """As CSV; `names` are those of the novel classes."""
-        looks = (
-            FLAGS[flag] if near else ""
-            for flag, near in zip(self.looks_known.tolist(), self.nearest_known, strict=True)
-        )
+    def write(self, path: Path, classes: Classes) -> None:
+        """As CSV."""
+        names = [*classes.known, *classes.novel]
         rows = zip(
             self.images,
-            (names[cluster] for cluster in self.clusters),
+            (names[key] for key in self.ids),
+            (KINDS[key < self.num_known] for key in self.ids.tolist()),
             (f"{share:.4f}" for share in self.confidence),
             (FLAGS[flag] for flag in self.is_outlier.tolist()),
-            looks,
-            self.nearest_known,
             strict=True,
         )
         write_csv(path, COLUMNS, rows)
 
     @classmethod
-    def read(cls, path: Path, names: Sequence[str]) -> "Assignments":
+    def read(cls, path: Path, classes: Classes) -> "Assignments":
         """A file that `write` wrote."""
         reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
-        place = {name: index for index, name in enumerate(names)}
+        place = {name: index for index, name in enumerate([*classes.known, *classes.novel])}
         try:
             rows = list(reader)
-            columns = {name: [row[name] for row in rows] for name in COLUMNS}
+            columns = {name: [row[name] for row in rows] for name in COLUMNS if name != "kind"}
             return cls(
                 images=columns["image"],
-                clusters=np.array([place[name] for name in columns["class"]], dtype=np.int64),
+                ids=np.array([place[name] for name in columns["class"]], dtype=np.int64),
                 confidence=np.array(columns["confidence"], dtype=np.float32),
                 is_outlier=np.array([FLAGS.index(flag) for flag in columns["is_outlier"]], dtype=bool),
-                looks_known=np.array([flag == "yes" for flag in columns["looks_known"]], dtype=bool),
-                nearest_known=columns["nearest_known"],
+                num_known=len(classes.known),
             )
         except (ValueError, KeyError, TypeError, csv.Error) as error:
             problem = f"line {reader.line_num}: {error}"

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from newfound.core.errors import shortened
@@ -28,18 +27,19 @@ def finish(training: Training, method: Method, source: Source) -> Results:
     folder, recipe, account = training.folder, training.recipe, training.account
     split, head, viewer = training.data.split, best_head(training.lines), training.viewer(method)
     known = training.data.class_names[: method.task.num_known]
-    novel = novel_names(known, method.task.num_novel)
+    classes = Classes(known=list(known), novel=list(novel_names(known, method.task.num_novel)))
     predicted = scores_of(method, viewer, split.unlabelled)
     features = viewer.over(split.unlabelled, method.encoder).to(torch.float16)
     logits, scores = (each[head].cpu().numpy() for each in predicted)
-    pile = Pile(scores, logits, features.cpu().numpy(), method.joint)
+    pile = Pile(scores, logits, features.cpu().numpy(), method.joint, split.pile)
     pile.write(folder.pile)
     if folder.edits.exists() and folder.assignments.exists():
-        assigned = Assignments.read(folder.assignments, novel)
+        assigned = Assignments.read(folder.assignments, classes)
     else:
-        assigned = pile.assignments(split.unlabelled.names, known)
-        assigned.write(folder.assignments, novel)
-    sizes = np.bincount(assigned.clusters, minlength=len(novel)).tolist()
+        assigned = pile.assignments(split.unlabelled.names)
+        assigned.write(folder.assignments, classes)
+    sizes = assigned.sizes(method.task.num_classes)
+    known_sizes, novel_sizes = sizes[: len(known)], sizes[len(known) :]
     evaluator, origin = training.evaluator(method), provenance(training.device)
     report = evaluator(head, predicted) if evaluator else None
     estimate = None
@@ -69,9 +69,10 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         embedded_by=source.embedded_by,
         best_head=head,
         curves=curves(training.lines),
-        classes=Classes(known=list(known), novel=list(novel)),
-        cluster_sizes=sizes,
-        warnings=collapse_warnings(sizes, novel),
+        classes=classes,
+        cluster_sizes=novel_sizes,
+        known_sizes=known_sizes if split.pile == "mixed" else None,
+        warnings=collapse_warnings(novel_sizes, classes.novel),
         task_aware=report.task_aware if report else None,
         task_agnostic=report.task_agnostic if report else None,
         generalised=report.generalised if report else None,

@@ -153,6 +153,9 @@ class Results(Versioned):
     curves: dict[str, list[CurvePoint]] = Field(default_factory=dict)
     classes: Classes | None = None
     cluster_sizes: list[int] = Field(default_factory=list)
+    """Images in each novel class."""
+    known_sizes: list[int] | None = None
+    """Images in each known class; None where the pile is novel."""
     warnings: list[str] = Field(default_factory=list)
     task_aware: TaskAware | None = None
     """None without ground truth."""

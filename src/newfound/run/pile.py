@@ -12,6 +12,7 @@ from safetensors.numpy import save
 
 from newfound.core.errors import Hint, RunError
 from newfound.core.files import atomic
+from newfound.core.source import PileKind
 from newfound.metrics.outliers import outliers
 from newfound.run.assignments import Assignments
 
@@ -30,6 +31,8 @@ class Pile:
     """(n, D) half-precision features of the encoder."""
     comparable: bool
     """Whether the joint logits can tell known from novel."""
+    kind: PileKind = "novel"
+    """Whether known classes were among those that an image may have."""
 
     @property
     def num_known(self) -> int:
@@ -45,17 +48,25 @@ class Pile:
         """(n, C) probabilities among all classes."""
         return softmax(self.logits)
 
-    def assignments(self, images: Sequence[str], known_names: Sequence[str]) -> Assignments:
-        """The most probable novel class of each image."""
-        known, others = self.joint[:, : self.num_known], self.joint[:, self.num_known :]
-        clusters = self.novel.argmax(1) if len(self.novel) else np.zeros(0, np.int64)
+    @cached_property
+    def shares(self) -> Floats:
+        """(n, C) probabilities that decide: among all classes, or among the novel ones, 0 for the known."""
+        if self.kind == "mixed":
+            return self.joint
+        return np.pad(self.novel, ((0, 0), (self.num_known, 0)))
+
+    def assignments(self, images: Sequence[str]) -> Assignments:
+        """The most probable class of each image."""
+        ids = self.shares.argmax(1)
+        logits = self.logits.copy()
+        if self.kind == "novel":
+            logits[:, self.num_known :] = self.scores
         return Assignments(
             images=images,
-            clusters=clusters,
-            confidence=self.novel[np.arange(len(clusters)), clusters],
-            is_outlier=outliers(self.scores[np.arange(len(clusters)), clusters], clusters),
-            looks_known=self.comparable & (known.max(1) > others.max(1, initial=0)),
-            nearest_known=[known_names[each] if self.comparable else "" for each in known.argmax(1)],
+            ids=ids,
+            confidence=self.shares.max(1),
+            is_outlier=outliers(logits[np.arange(len(ids)), ids], ids),
+            num_known=self.num_known,
         )
 
     def write(self, path: Path) -> None:
@@ -63,7 +74,8 @@ class Pile:
         # Strides are not stored.
         arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
         with atomic(path) as temporary:
-            temporary.write_bytes(save(arrays, metadata={"comparable": "yes" if self.comparable else "no"}))
+            facts = {"comparable": "yes" if self.comparable else "no", "kind": self.kind}
+            temporary.write_bytes(save(arrays, metadata=facts))
 
     @classmethod
     def read(cls, path: Path) -> "Pile":
@@ -71,7 +83,9 @@ class Pile:
         try:
             with safe_open(path, framework="numpy") as file:
                 scores, logits, features = map(file.get_tensor, ("scores", "logits", "features"))
-                return cls(scores, logits, features, (file.metadata() or {}).get("comparable") == "yes")
+                facts = file.metadata() or {}
+                kind: PileKind = "mixed" if facts.get("kind") == "mixed" else "novel"
+                return cls(scores, logits, features, facts.get("comparable") == "yes", kind)
         except (OSError, SafetensorError) as error:
             raise RunError(f"{path} does not hold this run's predictions ({error}).", Hint.RETRY) from None
 

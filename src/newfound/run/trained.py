@@ -172,7 +172,8 @@ def run_scores(folder: Folder, data_dir: str | None = None) -> RunScores:
     if truth:
         labels = truth.test_labels
     else:
-        labels = torch.cat([split.labels, novel.argmax(-1) + num_known])
+        found = joint.argmax(-1) if split.pile == "mixed" else novel.argmax(-1) + num_known
+        labels = torch.cat([split.labels, found])
         joint = torch.cat([run.scores(split.labelled).cpu(), joint])
         novel = joint[:, num_known:]
     scores = joint.numpy(), novel.numpy(), labels.numpy()
@@ -193,12 +194,12 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     data = load(now)
     check_same_images(State.load(folder.checkpoint)[0], folder, data)
     if folder.results.exists() and (classes := folder.read_results().classes):
-        found = Assignments.read(folder.assignments, classes.novel)
+        found = Assignments.read(folder.assignments, classes)
         pile = data.split.unlabelled.names
         same = list(found.images) == list(pile)  # as they are when an earlier call was interrupted
         if not same and before.source.relative(found.images) != now.relative(pile):
             raise UsageError(f"The images in {now.unlabelled} have other names or another order than before.")
-        replace(found, images=pile).write(folder.assignments, classes.novel)
+        replace(found, images=pile).write(folder.assignments, classes)
     if estimate := folder.read_estimate():
         source = estimate.source.model_copy(update={"labelled": now.labelled, "unlabelled": now.unlabelled})
         write_record(folder.estimate, estimate.model_copy(update={"source": source}))

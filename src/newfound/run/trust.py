@@ -50,7 +50,7 @@ def find_hidden(
     train, sizes = found.task_aware.train, found.task_aware.train.class_sizes
     trust = Trust(
         hidden=[name for name in results.classes.known if name not in found.classes.known],
-        images=sum(found.cluster_sizes),
+        images=sum(sizes or found.cluster_sizes),
         accuracy=train.acc.best_head or 0.0,
         mean_accuracy=train.acc.mean or 0.0,
         largest_class=max(sizes) / sum(sizes) if sizes else None,
