@@ -9,7 +9,7 @@ import torch
 from newfound.core.errors import DataError, UsageError
 from newfound.estimate.dtc import dtc_estimate, num_probes
 from newfound.estimate.gcd import gcd_estimate
-from newfound.estimate.search import ALGORITHMS, warnings_for
+from newfound.estimate.search import ALGORITHMS, resolved, warnings_for
 from newfound.estimate.trial import EstimateConfig, Features, Trial, best_of, estimate_config, most_extra
 from newfound.pseudo.kmeans import KMeans
 
@@ -136,6 +136,12 @@ def test_too_few_classes_to_hide_some() -> None:
     for wanted in (2, 9):
         with pytest.raises(UsageError, match=f"got {wanted}"):
             num_probes(10, replace(CONFIG, probe_classes=wanted))
+
+
+def test_on_a_mixed_pile_the_algorithm_is_gcds() -> None:
+    auto = EstimateConfig()
+    assert [resolved(auto, 20, pile).algorithm for pile in ("novel", "mixed")] == ["dtc", "gcd"]
+    assert resolved(EstimateConfig(algorithm="dtc"), 20, "mixed").algorithm == "dtc"
 
 
 def test_a_class_has_two_images_or_more() -> None:

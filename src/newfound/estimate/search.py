@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from newfound.core.source import PileKind
 from newfound.estimate.dtc import FEWEST_KNOWN, dtc_estimate, dtc_trials, num_probes
 from newfound.estimate.gcd import gcd_estimate, gcd_most_trials, gcd_trials
 from newfound.estimate.trial import PREFIX, EstimateConfig, Features, Trial, Verdict
@@ -31,11 +32,14 @@ ALGORITHMS = {
 }
 
 
-def resolved(config: EstimateConfig, num_known: int) -> EstimateConfig:
-    """The same settings with an algorithm that suits the number of known classes."""
+def resolved(config: EstimateConfig, num_known: int, pile: PileKind) -> EstimateConfig:
+    """The same settings with an algorithm that suits the known classes and the pile.
+
+    DTC's counts every class of the pile, known ones too.
+    """
     if config.algorithm != "auto":
         return config
-    return replace(config, algorithm="dtc" if num_known >= FEWEST_KNOWN else "gcd")
+    return replace(config, algorithm="dtc" if num_known >= FEWEST_KNOWN and pile == "novel" else "gcd")
 
 
 def warnings_for(found: Verdict, num_known: int, num_hidden: int, most: int) -> list[str]:

@@ -19,7 +19,8 @@ class EstimateConfig:
 
     algorithm: Literal["auto", "dtc", "gcd"] = setting(
         "auto",
-        "dtc hides known classes from the network, gcd does not; auto: dtc if there are enough of them",
+        "dtc hides known classes from the network, gcd does not; auto: dtc if there are enough of them "
+        "and the pile is novel",
     )
     max_novel: Positive = setting(99, "largest number of novel classes to consider")
     probe_classes: Count = setting(

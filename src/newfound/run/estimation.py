@@ -44,7 +44,7 @@ def estimate(
     Neither the truth of the unlabelled images nor the number that the data set may have is used.
     """
     split = replace(data.split, num_novel=None)
-    config = resolved(estimate_config(source.name, search), split.num_known)
+    config = resolved(estimate_config(source.name, search), split.num_known, split.pile)
     algorithm, probe = ALGORITHMS[config.algorithm], probe_recipe(recipe, source.name)
     num_hidden = algorithm.num_hidden(split.num_known, config)
     record = Estimate(
