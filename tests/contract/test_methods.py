@@ -12,6 +12,7 @@ from newfound.core.registry import method_entry, method_names, recipe_for
 from newfound.core.settings import RunConfig, TrainConfig, override
 from newfound.data.dataset import Dataset
 from newfound.data.loader import Loader
+from newfound.nn.heads import CosineHead, MultiHead
 from newfound.run.pile import Pile
 from newfound.run.recipe import build_method
 from newfound.run.trained import Trained
@@ -103,6 +104,19 @@ def test_logged_terms_add_up_to_what_is_minimised(name: str, digits: Dataset, tm
     assert sum(value.mean().item() for value in losses.values()) == pytest.approx(
         total(losses).item(), rel=1e-5
     )
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_prototypes_have_unit_length_after_a_step(name: str, digits: Dataset) -> None:
+    method = build_method(tiny_recipe(name), digits.split.task, digits.split.look, CPU)
+    heads = [each for each in method.modules() if isinstance(each, CosineHead | MultiHead)]
+    prototypes = [each.prototypes for each in heads if each.prototypes.requires_grad]
+    with torch.no_grad():
+        for rows in prototypes:
+            rows.mul_(2)
+    method.after_step()
+    for rows in prototypes:
+        torch.testing.assert_close(rows.norm(dim=-1), torch.ones(rows.shape[:-1]))
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -61,19 +61,20 @@ def test_no_more_than_there_is_can_be_compared_or_shared() -> None:
 
 
 def test_the_objective_is_its_definition() -> None:
-    method, images, clock = joint(hashes=16, agreement=9), batch(), Clock(torch.tensor(10.0))
-    out = method(images, clock)
+    method, images, clock = joint(hashes=16, agreement=5), batch(), Clock(torch.tensor(10.0))
+    out = method(images, clock) | {"features": torch.rand(2, N + M, 128)}
     losses = {name: value.item() for name, value in method.loss(out, images, clock).items()}
     known, novel = (out[key].softmax(-1).double().tolist() for key in ("known", "novel"))
     z, labels = out["features"][0].tolist(), images.labels.tolist()
     codes = [[max(window, key=row.__getitem__) for window in method.windows.tolist()] for row in z]
     ce = -sum(math.log(known[0][i][labels[i]]) for i in range(N)) / N
-    bce, mse = 0.0, 0.0
+    bce, mse, shared = 0.0, 0.0, set()
     for i in range(N, N + M):
         for j in range(N, N + M):
             alike = sum(a * b for a, b in zip(novel[0][i], novel[1][j], strict=True))
-            same = sum(a == b for a, b in zip(codes[i], codes[j], strict=True)) >= 9
-            bce -= math.log((alike if same else 1 - alike) + 1e-7) / M**2
+            shared.add(number := sum(a == b for a, b in zip(codes[i], codes[j], strict=True)))
+            bce -= math.log((alike if number >= 5 else 1 - alike) + 1e-7) / M**2
+    assert {4, 5, 6} <= shared  # just enough is enough
     for p in (known, novel):
         C = len(p[0][0])
         mse += sum((p[0][i][c] - p[1][i][c]) ** 2 for i in range(N + M) for c in range(C)) / ((N + M) * C)
@@ -131,6 +132,22 @@ def test_the_agreement_of_a_pair_is_chosen_on_labelled_images() -> None:
     torch.nn.init.normal_(method.encoder.last_block[0].weight)  # type: ignore[index]
     method.after_epoch(images, Clock(torch.tensor(0.0)))
     assert method.mu.item() != before
+
+
+class Chance(Images):
+    """A bank of one class whose features have nothing in common."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.rand(40, 128), torch.zeros(40, dtype=torch.int64))
+
+    def labelled(self, function: Any, rows: Tensor | None = None) -> Tensor:
+        return self.images if rows is None else self.images[rows]
+
+
+def test_more_hashes_must_agree_than_do_by_chance() -> None:
+    method = joint()
+    method.begin(Chance())  # every pair is of one class, so F1 alone would ask for no agreement
+    assert method.mu.item() == 512 // 4 + 1
 
 
 def test_a_given_agreement_stays() -> None:
