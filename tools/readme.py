@@ -10,7 +10,7 @@ from rich.console import Console
 from newfound.cli.demo import METHODS, demo_recipe, demo_table
 from newfound.core.registry import method_entry, method_names
 from newfound.lab.paper import BENCHMARKS, TASK_AWARE, task_agnostic_all, task_aware_acc
-from newfound.lab.recorded import ACC, load_records, measured, score, status
+from newfound.lab.recorded import ACC, load_records, measured, outcome, score, status
 from newfound.lab.tables import tables_section
 from newfound.run.models import Results
 from tools.speed import speed_section
@@ -23,16 +23,26 @@ SCHEDULES = ("published", "fast", "half", "five-minutes")
 def iic_section(records: Sequence[Results]) -> str:
     """IIC on the CIFAR benchmarks, by both protocols, beside the paper."""
     lines = [
-        "| IIC on | task-aware ACC, train | paper | task-agnostic (legacy) all, test | paper | seeds |",
-        "|---|---|---|---|---|---|",
+        "| IIC on | task-aware ACC, train | paper | task-agnostic (legacy) all, test | paper | seeds "
+        "| runs that missed |",
+        "|---|---|---|---|---|---|---|",
     ]
     aware, agnostic = TASK_AWARE["iic"].split(), task_agnostic_all("iic")
     for benchmark, published in zip(BENCHMARKS, aware, strict=True):
         if seeds := _seeds(records, "iic", benchmark):
             ours = [measured(records, "iic", benchmark, path, "published") for path in (ACC, AGNOSTIC)]
-            cells = [ours[0], published, ours[1], agnostic[benchmark], seeds]
+            cells = [ours[0], published, ours[1], agnostic[benchmark], seeds, _missed(records, benchmark)]
             lines.append(f"| {benchmark} | {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
+
+
+def _missed(records: Sequence[Results], benchmark: str) -> str:
+    """How many runs of IIC with any schedule are more than a point below the paper, and their accuracies."""
+    found = [each for each in records if (each.method, each.benchmark) == ("iic", benchmark)]
+    runs = [100 * (score(each, ACC) or 0.0) for each in found if each.recipe in SCHEDULES]
+    published = task_aware_acc("iic")[benchmark]
+    missed = [f"{acc:.1f}" for acc in sorted(runs) if outcome(acc, published) == "missed"]
+    return f"{len(missed)} of {len(runs)}" + (f": {', '.join(missed)}" if missed else "")
 
 
 def catalogue_section(records: Sequence[Results]) -> str:
@@ -95,20 +105,21 @@ def demo_section(records: Sequence[Results]) -> str:
 def training_section(records: Sequence[Results]) -> str:
     """How long IIC trains on CIFAR10, with the published schedule and shorter ones, to what end."""
     lines = [
-        "| | task-aware ACC, train | task-agnostic (legacy) all, test | training s, compilation apart |",
-        "|---|---|---|---|",
+        "| | task-aware ACC, train | | task-agnostic (legacy) all, test | training s, compilation apart |",
+        "|---|---|---|---|---|",
     ]
     notes = []
+    published = [each("iic")["cifar10"] for each in (task_aware_acc, task_agnostic_all)]
     for record in records:
         if (record.method, record.benchmark) == ("iic", "cifar10") and record.recipe in SCHEDULES:
             seconds = sum(stage.seconds for stage in {**record.reused, **record.timing}.values())
             aware, every = (100 * (score(record, path) or 0.0) for path in (ACC, AGNOSTIC))
             name = f"ours, {record.recipe}, seed {record.seed}"
             mark = "*" if record.note else ""
-            lines.append(f"| {name}{mark} | {aware:.1f} | {every:.1f} | {seconds:.0f} |")
+            word = outcome(aware, published[0])
+            lines.append(f"| {name}{mark} | {aware:.1f} | {word} | {every:.1f} | {seconds:.0f} |")
             notes += [f"\\* {name}: {record.note}."] if mark else []
-    published = [each("iic")["cifar10"] for each in (task_aware_acc, task_agnostic_all)]
-    lines.append(f"| paper, 500 epochs | {published[0]} | {published[1]} | |")
+    lines.append(f"| paper, 500 epochs | {published[0]} | | {published[1]} | |")
     return "\n".join([*lines, "", *notes])
 
 

@@ -161,7 +161,7 @@ def test_methods_lists_all_with_a_line_and_a_status_each() -> None:
     assert all(name in out and line in out for name, line in described.items())
     assert "There are no recorded runs in results; --results names another folder." in out
     recorded = works("methods", "--results", RESULTS)
-    assert "reproduced on" in recorded
+    assert "reproduced (n = 1) on" in recorded
     assert "no recorded runs" not in recorded
 
 

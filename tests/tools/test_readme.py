@@ -24,9 +24,9 @@ def test_sections_show_what_was_recorded(tmp_path: Path) -> None:
     records = load_records(tmp_path)
     assert "| IIC | 9" in digits_section(records)
     assert "| `comex` | " in methods_section(records)
-    assert "on cifar10: 99.1 (n = 1) against 99.1 |" in methods_section(records)
+    assert "reproduced (n = 1) on cifar10: 99.1 against 99.1 |" in methods_section(records)
     assert iic_section(records).splitlines()[2:] == [
-        "| cifar10 | 99.1 (n = 1) | 99.1±0.0 | 96.6 (n = 1) | 96.6 | 0 |"
+        "| cifar10 | 99.1 (n = 1) | 99.1±0.0 | 96.6 (n = 1) | 96.6 | 0 | 0 of 1 |"
     ]
     assert "| 99.1 (n = 1) [99.1±0.0] | 0 |" in catalogue_section(records)
     assert "| [95.3] |  |" in catalogue_section(records)

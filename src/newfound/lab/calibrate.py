@@ -183,8 +183,7 @@ def table_of(found: CalibrationRecord) -> Table:
     for each in found.candidates:
         acc, seconds = "failed", "" if each.seconds is None else f"{each.seconds:.1f}"
         if each.mean is not None:
-            std = None if each.std is None else 100 * each.std
-            acc = str(Measured(100 * each.mean, std, len(found.seeds)))
+            acc = str(Measured(tuple(100 * value for value in each.acc if value is not None)))
         table.add_row(*map(str, each.settings.values()), acc, seconds, verdict(each, highest))
     return table
 

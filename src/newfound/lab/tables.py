@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from newfound.lab import paper
-from newfound.lab.recorded import ACC, measured
+from newfound.lab.recorded import ACC, measured, outcome
 from newfound.run.models import Results
 
 CIFAR = paper.BENCHMARKS[:3]
@@ -60,7 +60,14 @@ def _cell(records: Sequence[Results], line: Line, column: Column, published: str
     recipe = column.recipe or line.recipe
     ours = measured(records, line.method, column.benchmark, column.path, recipe, column.scale)
     theirs = "" if published == "-" else f"[{published}]"
-    return f"{ours or ''} {theirs}".strip()
+    cell = f"{ours or ''} {theirs}".strip()
+    if ours is None or ours.count == 1 or published == "-" or column.path != ACC:
+        return cell
+    paper_mean = float(published.split("±")[0])
+    missed = [value for value in sorted(ours.values) if outcome(value, paper_mean) == "missed"]
+    return (
+        f"{cell}, {len(missed)} missed: {', '.join(f'{value:.1f}' for value in missed)}" if missed else cell
+    )
 
 
 def _methods(numbers: Mapping[str, str]) -> tuple[Line, ...]:
@@ -84,6 +91,10 @@ _RUNS = {
     ("yes", "yes"): ("iic", "published"),
 }
 
+_SHORTER = tuple(
+    Line(f"iic, {recipe}", "iic", recipe, f"{paper.TASK_AWARE['iic'].split()[0]} - - -")
+    for recipe in ("fast", "half", "five-minutes")
+)
 _PLUGGED = {
     f"{method}, {what}": (method, recipe)
     for method in ("uno-v1", "comex", "rkd")
@@ -121,7 +132,9 @@ TABLES = (
     PaperTable(
         "Published track: task-aware ACC in %, training split",
         _columns(paper.BENCHMARKS, {"": ACC}),
-        _methods({**paper.TASK_AWARE, **paper.LATER}),
+        (*_methods({**paper.TASK_AWARE, **paper.LATER}), *_SHORTER),
+        "*missed*: seeds more than one point below the paper. The shorter schedules of iic are ours; the "
+        "paper's number beside them is that of 500 epochs.",
     ),
     PaperTable(
         "Published track: task-agnostic accuracy in %, test split, legacy matching",
