@@ -36,6 +36,11 @@ class Look:
     stored: int
     """Side of the square that files are resized to; larger than `size` if evaluation crops the centre."""
 
+    @property
+    def crops(self) -> bool:
+        """Whether files keep their proportions: the shorter side becomes `stored`, and the centre is kept."""
+        return self.stored > self.size
+
 
 @dataclass(frozen=True)
 class Split:

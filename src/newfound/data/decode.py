@@ -78,13 +78,19 @@ class Reading:
             log.info(f"{self.verb} images {self._done:,}/{self.total:,}, {left:.0f} s left")
 
 
-def decode(path: str | Path, size: Size | None = None, note: Callable[[int], None] | None = None) -> Pixels:
+def decode(
+    path: str | Path,
+    size: Size | None = None,
+    note: Callable[[int], None] | None = None,
+    crop: bool = False,
+) -> Pixels:
     """One file → (H, W, 3), resized with antialiasing if `size` is given; raises whatever Pillow raises.
 
-    `note` receives the largest value of a grey file with more than 8 bits.
+    `note` receives the largest value of a grey file with more than 8 bits. With `crop` the image keeps its
+    proportions and loses what is outside the centre.
     """
     with _opened(path) as image:
-        return np.array(resized(upright_rgb(image, size and max(size), note), size))
+        return np.array(resized(upright_rgb(image, size and max(size), note), size, crop))
 
 
 def upright_rgb(
@@ -114,7 +120,12 @@ def check_regular(path: str | Path) -> None:
 
 
 def decode_all(
-    paths: Sequence[str], size: Size, strict: bool, reading: Reading | None = None, keep: bool = True
+    paths: Sequence[str],
+    size: Size,
+    strict: bool,
+    reading: Reading | None = None,
+    keep: bool = True,
+    crop: bool = False,
 ) -> tuple[Tensor, list[int], list[str]]:
     """Files → pixels (n, 3, H, W), the rows of `paths` that could be decoded, and the others with the reason.
 
@@ -124,7 +135,7 @@ def decode_all(
     note = reading.peaks.append if reading else None
 
     def read(row: int) -> None:
-        image = decode(paths[row], size, note)
+        image = decode(paths[row], size, note, crop)
         if keep:
             pixels[row] = image.transpose(2, 0, 1)
 
@@ -179,11 +190,12 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
-def resized(image: Image.Image, size: Size | None) -> Image.Image:
-    """The image at (height, width) `size`; Pillow's bilinear filter is antialiased."""
+def resized(image: Image.Image, size: Size | None, crop: bool = False) -> Image.Image:
+    """The image, or with `crop` its centre, at (height, width) `size`; the filter is antialiased."""
     if size is None or image.size == (size[1], size[0]):
         return image
-    return image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+    fit = ImageOps.fit if crop else Image.Image.resize
+    return fit(image, (size[1], size[0]), Image.Resampling.BILINEAR)
 
 
 def _is_wide(image: Image.Image) -> bool:

@@ -79,11 +79,11 @@ def from_folders(
     return own_dataset(labelled.name, split, names.tolist(), reason, warnings, skipped, source)
 
 
-def load_pile(path: Path, size: int, strict: bool) -> tuple[ImageSet, tuple[str, ...]]:
+def load_pile(path: Path, size: int, strict: bool, crop: bool = False) -> tuple[ImageSet, tuple[str, ...]]:
     """Images of side `size` from a folder, a CSV, a list of files or one image, and the files left out."""
     paths, left_out = pile_files(path)
     reading = Reading(len(paths))
-    images, _, skipped = open_images(paths, (size, size), strict, reading)
+    images, _, skipped = open_images(paths, (size, size), strict, reading, crop)
     for warning in reading.warnings:
         log.warning(warning)
     return images, (*left_out, *skipped)
@@ -96,15 +96,16 @@ def pile_files(path: Path) -> tuple[list[str], list[str]]:
 
 
 def open_images(
-    paths: Sequence[str], size: Size, strict: bool, reading: Reading | None = None
+    paths: Sequence[str], size: Size, strict: bool, reading: Reading | None = None, crop: bool = False
 ) -> tuple[ImageSet, list[int], list[str]]:
     """The set of the files that can be decoded, their rows in `paths`, and the files left out."""
     resident = is_resident(len(paths), size)
-    pixels, kept, skipped = decode_all(paths, size, strict, reading, keep=resident)
+    pixels, kept, skipped = decode_all(paths, size, strict, reading, resident, crop)
     if paths and not kept:
         raise DataError(f"None of {len(skipped):,} image files can be read. The first is {skipped[0]}.")
     names = [paths[row] for row in kept]
-    return ResidentImages(pixels, names) if resident else StreamedImages(names, size), kept, skipped
+    images = ResidentImages(pixels, names) if resident else StreamedImages(names, size, crop=crop)
+    return images, kept, skipped
 
 
 def is_resident(count: int, size: Size) -> bool:

@@ -110,24 +110,27 @@ class StreamedImages(ImageSet):
 
     resident = False
 
-    def __init__(self, paths: Sequence[str], size: Size, device: torch.device | None = None) -> None:
-        self.names, self.size = paths, size
+    def __init__(
+        self, paths: Sequence[str], size: Size, device: torch.device | None = None, crop: bool = False
+    ) -> None:
+        """With `crop` images are cropped to their centre, otherwise squeezed into `size`."""
+        self.names, self.size, self.crop = paths, size, crop
         self.device = device or torch.device("cpu")
 
     def fetch(self, index: Tensor) -> Tensor:
-        pixels, _, failures = decode_all(_at(self.names, index), self.size, strict=False)
+        pixels, _, failures = decode_all(_at(self.names, index), self.size, False, crop=self.crop)
         if failures:
             raise DataError(f"An image changed while it was in use: {failures[0]}.", Hint.RETRY)
         return pixels
 
     def select(self, rows: Tensor) -> "StreamedImages":
-        return StreamedImages(_at(self.names, rows), self.size, self.device)
+        return StreamedImages(_at(self.names, rows), self.size, self.device, self.crop)
 
     def _place(self, device: torch.device, move: bool) -> "StreamedImages":
-        return StreamedImages(self.names, self.size, device)
+        return StreamedImages(self.names, self.size, device, self.crop)
 
     def _digest(self) -> str:
-        digest = blake2b(str(self.size).encode(), digest_size=16)
+        digest = blake2b(f"{self.size}{' cropped' if self.crop else ''}".encode(), digest_size=16)
         for path in map(Path, self.names):  # the folder is left out, because it may move
             digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
         return digest.hexdigest()

@@ -139,7 +139,7 @@ def predict(folder: Folder, images: Path, strict: bool = False, with_features: b
     pile, skipped = (
         load_vectors(images, look, folder.request().source.embedded_by)
         if look.kind == "vectors"
-        else load_pile(images, look.stored, strict)
+        else load_pile(images, look.stored, strict, look.crops)
     )
     shares = run.scores(pile).softmax(-1).cpu().numpy()
     features = run.features(pile).cpu().numpy() if with_features else None

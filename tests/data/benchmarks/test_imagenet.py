@@ -4,13 +4,16 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from newfound.core.errors import DataError
 from newfound.data import folders
 from newfound.data.benchmarks import Benchmark, find_benchmark, load_benchmark
 from newfound.data.benchmarks.imagenet import POOL, SUBSETS, imagenet
+from newfound.data.folders import load_pile
 from newfound.data.images import ResidentImages, StreamedImages
 from tests.data.conftest import Paint
 
@@ -71,6 +74,20 @@ def test_known_classes_come_first_each_part_sorted(tree: Path) -> None:
     )
     assert split.labelled.size == (256, 256)
     assert (split.look.size, split.look.stored, split.look.kind) == (224, 256, "imagenet")
+
+
+def test_an_image_keeps_its_proportions(tree: Path) -> None:
+    """As in the papers' evaluation: the shorter side becomes 256 pixels, and the central 224 are seen."""
+    path = tree / "train" / KNOWN[0] / f"{KNOWN[0]}_0.JPEG"
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 60, 3), dtype=np.uint8)
+    Image.fromarray(pixels).resize((600, 300)).save(path, quality=95)
+    split = imagenet().load(SMALL, tree).split
+    with Image.open(path) as image:
+        centre = image.resize((512, 256), Image.Resampling.BILINEAR).crop((128, 0, 384, 256))
+    found = split.labelled.take(torch.tensor([0]))[0].permute(1, 2, 0).numpy()
+    assert np.abs(found.astype(int) - np.asarray(centre)).mean() < 1
+    pile, _ = load_pile(path, split.look.stored, strict=True, crop=split.look.crops)
+    assert torch.equal(pile.take(torch.tensor([0])), split.labelled.take(torch.tensor([0])))
 
 
 def test_a_subset_of_a_folder_called_imagenet(tree: Path) -> None:

@@ -118,5 +118,5 @@ def _where(part: Part, labels: Rows, chosen: npt.NDArray[np.bool_]) -> tuple[Ima
     rows = torch.from_numpy(np.flatnonzero(chosen))
     images = part.images.select(rows)
     if isinstance(images, StreamedImages) and is_resident(len(images), images.size):
-        images, _, _ = open_images(images.names, images.size, strict=True)
+        images, _, _ = open_images(images.names, images.size, strict=True, crop=images.crop)
     return images, torch.from_numpy(labels)[rows]

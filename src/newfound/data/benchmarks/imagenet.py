@@ -1,6 +1,7 @@
 """ImageNet (ILSVRC 2012) in its standard layout, and its 882/30 splits.
 
-Deviation: images are resized to a square before any crop; the papers crop from the image as it is stored.
+Deviation: training crops come from the central square of an image, the papers' from all of it. Evaluation is
+theirs: the shorter side becomes 256 pixels, and the centre is cropped.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from newfound.data.files import image_files
 from newfound.data.images import StreamedImages
 
 SIDE, STORED = 224, 256
-"""Evaluation resizes to 256 pixels and crops the centre."""
+"""What the encoder sees, and the central square that it is cropped from."""
 LAYOUT = "train/<wnid>/*.JPEG and val/<wnid>/*.JPEG"
 ARCHIVES = "ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar"
 WNID = "n" + 8 * "[0-9]"
@@ -50,4 +51,5 @@ def _read(data_dir: Path | None) -> Corpus:
 def _part(folder: Path, classes: Sequence[str]) -> Part:
     by_class = [image_files(folder / wnid) for wnid in classes]
     labels = np.repeat(np.arange(len(classes)), [len(paths) for paths in by_class])
-    return Part(labels, StreamedImages([path for paths in by_class for path in paths], (STORED, STORED)))
+    paths = [path for each in by_class for path in each]
+    return Part(labels, StreamedImages(paths, (STORED, STORED), crop=True))
