@@ -211,6 +211,8 @@ IMAGENET = {
     "epochs": 60,
     "lr_factor": 1,
     "weight_decay": 1e-5,
+    "augmentation": "none",
+    "centres.augmentation": "none",
     "centres.epochs": 10,
     "rotnet.epochs": 0,
     "known.epochs": 90,

@@ -71,7 +71,7 @@ class TrainConfig:
         "epochs: passes over all images; over the labelled ones if labelled_share is half or three-quarters",
     )
     batch_size: Positive = setting(256, "images per step, labelled and unlabelled together")
-    augmentation: str = setting("v2", "augmentation recipe: weak, twice, twice-reflect, v1 or v2")
+    augmentation: str = setting("v2", "augmentation recipe: none, weak, twice, twice-reflect, v1 or v2")
     labelled_share: Literal["proportional", "balanced", "half", "three-quarters"] = setting(
         "proportional",
         "labelled share of a batch: in proportion to the sets, a half (balanced, half), or three quarters",

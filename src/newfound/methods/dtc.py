@@ -14,9 +14,8 @@ Shapes: V views, M unlabelled samples, n in the whole set, D features, K = C_u c
 
 Deviation: as in the tables of later papers, it starts from RotNet and a supervised last block, and uses RS's
 network on CIFAR100 too; te has no second term in the first epoch, where the published code compares with
-zeros; on ImageNet, te and tep shift and flip the images, where the published code uses no augmentation, and
-te recomputes p as the others do. Training uses unlabelled images only, so the classifier of the known classes
-is frozen: task-agnostic scores are its log-probabilities next to log q.
+zeros; on ImageNet te recomputes p as the others do. Training uses unlabelled images only, so the classifier
+of the known classes is frozen: task-agnostic scores are its log-probabilities next to log q.
 """
 
 from collections.abc import Mapping
@@ -55,12 +54,14 @@ _IMAGENET = RS_IMAGENET | {
     "consistency": 100.0,
     "epochs": 60,
     "batch_size": 128,
-    "augmentation": "twice-reflect",
+    "augmentation": "none",
     "labelled_share": "proportional",
     "lr_falls": CENTRES.lr_falls,
     "weight_decay": 1e-5,
+    "centres.augmentation": "none",
     "centres.weight_decay": 1e-5,
 }
+"""Only pi augments on ImageNet."""
 
 
 @register(

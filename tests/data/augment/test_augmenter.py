@@ -18,7 +18,7 @@ from tests.marks import NEEDS_COMPILER
 Pillow = Callable[[Tensor, Iterable[Callable[[Image.Image], Image.Image]]], Tensor]
 MEAN, STD = NORMALISATION["cifar10"]
 PLAIN = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-NAMES = ("weak", "twice", "twice-reflect", "v1", "v2")
+NAMES = ("none", "weak", "twice", "twice-reflect", "v1", "v2")
 SMALL = {"cifar": 18, "imagenet": 14, "digits": 24}
 
 
@@ -44,6 +44,13 @@ def test_shapes_and_levels(kind: str, name: str) -> None:
         assert levels.min() >= 0
         assert levels.max() <= 255.001
         torch.testing.assert_close(levels, levels.round(), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize(("kind", "stored"), [("cifar", 32), ("imagenet", 37), ("digits", 32)])
+def test_without_augmentation_the_view_is_that_of_the_evaluation(kind: str, stored: int) -> None:
+    augmenter, images = Augmenter("none", kind, 32, 1, 0, MEAN, STD), _images(3, stored, stored)
+    (views,) = augmenter(images, _noise(augmenter, 1, 3))
+    assert torch.equal(views[0], evaluation_view(images, 32, kind, MEAN, STD))
 
 
 def test_each_view_is_its_own_chain_normalised() -> None:

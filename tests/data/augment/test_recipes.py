@@ -11,7 +11,7 @@ from newfound.data.augment.colour import Equalise, Grey, Jitter, Solarise
 from newfound.data.augment.geometry import Crop, Flip, OneOf, Padded, Resized, Translate
 from newfound.data.augment.recipes import NORMALISATION, Recipe, recipe_named
 
-NAMES = ("weak", "twice", "twice-reflect", "v1", "v2")
+NAMES = ("none", "weak", "twice", "twice-reflect", "v1", "v2")
 
 
 def test_the_recipe_of_iic_on_cifar() -> None:

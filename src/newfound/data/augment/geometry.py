@@ -155,6 +155,18 @@ def _largest(height: int, width: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
+class Centred:
+    """A box of the crop's size in the middle, or as much of it as there is."""
+
+    noise: ClassVar[int] = 0
+
+    def draw(self, u: Tensor, height: int, width: int, size: int) -> Tensor:
+        side = min(size, height, width)
+        box = (round((width - side) / 2), round((height - side) / 2), side, side)
+        return torch.stack([u.new_full((len(u),), each) for each in box], 1)
+
+
+@dataclass(frozen=True)
 class OneOf:
     """One of two ways to draw the box, each with probability one half."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from newfound.core.errors import Hint, unknown
 from newfound.data.augment.blur import Blur
 from newfound.data.augment.colour import Equalise, Grey, Jitter, Solarise
-from newfound.data.augment.geometry import Crop, Flip, OneOf, Padded, Resized, Translate
+from newfound.data.augment.geometry import Centred, Crop, Flip, OneOf, Padded, Resized, Translate
 from newfound.data.augment.op import Op
 from newfound.data.augment.perturb import Perturb
 
@@ -48,6 +48,7 @@ def _cifar(size: int) -> dict[str, Recipe]:
     shift, small = round(size / 8), round(size * 18 / 32)
     weak: Chain = (Crop(size, Padded(shift)), Flip())
     return {
+        "none": Recipe((Crop(size, Centred()),)),
         # RS and NCL, stage with labels
         "weak": Recipe(weak),
         # RS and NCL on CIFAR100, joint stage
@@ -87,6 +88,8 @@ def _imagenet(size: int) -> dict[str, Recipe]:
     shift, small = round(size * 4 / 224), round(size * 96 / 224)
     weak: Chain = (Crop(size, Resized(0.5, 1.0)), Flip())
     return {
+        # DTC, but for its variant pi
+        "none": Recipe((Crop(size, Centred()),)),
         "weak": Recipe(weak),
         "twice": Recipe(weak),
         # DTC
@@ -111,6 +114,7 @@ def _digits(size: int) -> dict[str, Recipe]:
     weak: Chain = (Crop(size, Padded(shift)),)
     ink = Jitter(0.3, 0.3, 0.0, 0.0, p=0.5)
     return {
+        "none": Recipe((Crop(size, Centred()),)),
         "weak": Recipe(weak),
         "twice": Recipe(weak),
         "twice-reflect": Recipe((Translate(shift),)),
@@ -128,6 +132,7 @@ def _vectors(size: int) -> dict[str, Recipe]:
     weak: Chain = (Perturb(size, 0.3, 0.1),)
     strong: Chain = (Perturb(size, 0.6, 0.2),)
     return {
+        "none": Recipe((Perturb(size, 0.0, 0.0),)),
         **dict.fromkeys(("weak", "twice", "twice-reflect"), Recipe(weak)),
         "v1": Recipe(strong),
         "v2": Recipe(strong, strong),
