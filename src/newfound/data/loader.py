@@ -1,7 +1,8 @@
 """Batches of N labelled and M unlabelled images, augmented on the device.
 
 Deviation: UNO, IIC, ComEx and the RS family draw CIFAR batches from the shuffled union of both sets, so that
-their N varies from step to step; a fixed N keeps every shape static.
+their N varies from step to step; a fixed N keeps every shape static. For the same reason the last partial
+batch of an epoch is left out, as UNO and IIC leave it out; the RS family and DTC train on it.
 """
 
 from collections.abc import Iterator

@@ -13,6 +13,9 @@ is GCD's protocol (its version 2): known classes are Old, novel ones New. Test i
 
 Shapes: K heads, n samples, C = C_l + C_u classes. True classes are joint ids, known first; there may be more
 or fewer novel ones than C_u, as happens when C_u is an estimate.
+
+Deviation: every number is given as the mean over the heads and for the head of lowest loss. The codes of UNO
+and IIC, whose heads share the known logits, give accuracy on known images for that head alone.
 """
 
 from collections.abc import Iterator, Sequence

@@ -11,6 +11,9 @@ class Memory(nn.Module):
 
     It starts with random unit rows; `filled` counts the rows added since. All state is in buffers, so that
     checkpoints store it and captured steps can update it.
+
+    Deviation: NCL's memories start with uniform numbers, in rows of about unit length, and DualRank's
+    dictionary with Gaussian ones cut off at zero. On the benchmarks the first epoch replaces them all.
     """
 
     rows: Tensor
