@@ -110,8 +110,8 @@ class Outcome:
 class Finder(ast.NodeVisitor):
     """Collects the mutants of one file, those of executable code in functions."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.source = path, path.read_bytes()
+    def __init__(self, file: str, source: bytes) -> None:
+        self.file, self.source = file, source
         self.line_starts = [0]
         for line in self.source.splitlines(keepends=True):
             self.line_starts.append(self.line_starts[-1] + len(line))
@@ -153,8 +153,7 @@ class Finder(ast.NodeVisitor):
                 self.source[first:start] + text.encode() + self.source[end:last],
             )
         )
-        file, function = self.path.relative_to(ROOT).as_posix(), ".".join(self.scope)
-        self.found.append(Mutant(file, line + 1, function, start, end, text, before, after))
+        self.found.append(Mutant(self.file, line + 1, ".".join(self.scope), start, end, text, before, after))
 
     def replace(self, node: ast.expr | ast.stmt | ast.keyword, text: str) -> None:
         self.add(self.start(node), self.end(node), text)
@@ -289,9 +288,13 @@ class Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
 
+def mutants_of(file: str) -> list[Mutant]:
+    return Finder(file, (ROOT / file).read_bytes()).found
+
+
 def every_mutant() -> list[Mutant]:
     paths = [path for name in PACKAGES for path in sorted((ROOT / "src/newfound" / name).glob("*.py"))]
-    return [mutant for path in paths for mutant in Finder(path).found]
+    return [mutant for path in paths for mutant in mutants_of(path.relative_to(ROOT).as_posix())]
 
 
 def equivalents() -> dict[str, str]:
@@ -303,7 +306,7 @@ def equivalents() -> dict[str, str]:
     return {" | ".join(each[field] for field in fields): each["reason"] for each in listed}
 
 
-def tests_of(module: str) -> list[list[str]]:
+def pytest_calls(module: str) -> list[list[str]]:
     """Arguments of pytest, one list for each call: the tests of the module, then those of the contract."""
     names = (module, *ALSO_TESTED_BY.get(module, ()))
     files = [f"tests/{folder}/test_{name}.py" for folder, name in (each.split("/") for each in names)]
@@ -366,7 +369,7 @@ class Slot:
             sys.path[:] = [str(self.folder / "src"), str(self.folder), *sys.path[1:]]
             import pytest
 
-            for call in tests_of(self.module):
+            for call in pytest_calls(self.module):
                 arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options, *call]
                 code = int(pytest.main(arguments, plugins=[Failures(self.failures)]))
                 if code == pytest.ExitCode.NO_TESTS_COLLECTED:
