@@ -75,6 +75,15 @@ def test_any_module_is_an_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
         encoder.freeze_trunk()
 
 
+def test_a_frozen_encoder_stays_as_it_is() -> None:
+    encoder = build_encoder("small")
+    encoder.freeze()
+    before = {key: value.clone() for key, value in encoder.state_dict().items()}
+    features = encoder.train()(torch.rand(4, 3, 8, 8))
+    assert not features.requires_grad
+    assert all(torch.equal(value, before[key]) for key, value in encoder.state_dict().items())
+
+
 def test_features_are_at_least_float32() -> None:
     encoder = Encoder.of(nn.Flatten(), 12)
     assert encoder(torch.rand(2, 3, 2, 2, dtype=torch.bfloat16)).dtype == torch.float32

@@ -1,7 +1,7 @@
 """The contract of an encoder: images → features. Some also have feature maps; some come pretrained."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,8 @@ class Encoder(nn.Module):
     """Which version of the pretrained weights."""
     licence: str = ""
     """Of the pretrained weights."""
+    frozen: bool = False
+    """Whether it stays as it is."""
 
     @staticmethod
     def of(module: nn.Module, dim: int, preprocessing: Preprocessing | None = None) -> "Encoder":
@@ -61,8 +63,8 @@ class Encoder(nn.Module):
         return type(self).trunk is not Encoder.trunk
 
     @classmethod
-    def missing(cls) -> str:
-        """The command that installs what it needs; empty if that is there."""
+    def missing(cls, model: str = "") -> str:
+        """The command that installs what it needs, or fetches the `model`; empty if that is there."""
         return ""
 
     @classmethod
@@ -88,6 +90,15 @@ class Encoder(nn.Module):
         for parameter in self.parameters():
             if parameter not in trained:
                 parameter.requires_grad_(False)
+
+    def freeze(self) -> None:
+        """Train nothing; BatchNorm keeps its statistics, and nothing is dropped out."""
+        self.frozen = True
+        self.requires_grad_(False)
+        self.eval()
+
+    def train(self, mode: bool = True) -> Self:
+        return super().train(mode and not self.frozen)
 
     def forward(self, images: Tensor) -> Tensor:
         maps: Tensor = self.last_block(self.trunk(images))

@@ -91,8 +91,8 @@ class TrainConfig:
     warmup: Count = setting(10, "epochs of linear warm-up, half of them at most")
     momentum: ShareBelowOne = setting(0.9, "momentum of SGD")
     weight_decay: NonNegative = setting(1e-4, "weight decay, applied to every parameter")
-    trains: Literal["all", "last-block"] = setting(
-        "all", "train the whole encoder or its last block only; heads are always trained"
+    trains: Literal["all", "last-block", "heads"] = setting(
+        "all", "train the whole encoder, its last block only, or nothing of it; heads are always trained"
     )
     norm_over: Literal["crops", "crop"] = setting(
         "crops", "BatchNorm batch of the encoder: all crops of one size together, or crop by crop"
@@ -121,7 +121,11 @@ class RunConfig:
     )
     encoder: EncoderName = setting(
         "auto",
-        "network: one that `newfound encoders` lists, or hf:MODEL; auto: chosen by the size of the images",
+        "network: one that `newfound encoders` lists, or hf:MODEL; auto: from scratch, by the size of the "
+        "images. Of a pretrained one only heads are trained, unless trains says otherwise",
+    )
+    views: Positive = setting(
+        1, "views of each image that a frozen encoder embeds: the image, its mirror image, random crops"
     )
     device: str = setting("auto", "cpu, cuda or cuda:N; auto: a GPU if there is one")
     precision: Literal["auto", "float32", "bf16", "fp16"] = setting(

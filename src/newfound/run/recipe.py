@@ -20,7 +20,7 @@ from newfound.losses.divergence import inter_class, intra_class
 from newfound.nn.encoders import build_encoder, encoder_for
 from newfound.run.models import Request
 
-DEFAULT_METHOD = "iic"
+DEFAULT_METHOD, VECTOR_METHOD = "iic", "centroids"
 NETWORK_STAGES = ("rotnet", "pretrain", "known")
 """Pretraining stages that train a classifier of the known classes and need no number of novel ones."""
 
@@ -47,6 +47,8 @@ def build_stage(
     learner = kind(encoder, task, config)
     if train.trains == "last-block":
         learner.encoder.freeze_trunk()
+    elif train.trains == "heads":
+        learner.encoder.freeze()
     learner.encodes_crop_by_crop = train.norm_over == "crop"
     layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
     for parameter in learner.parameters():
@@ -93,6 +95,11 @@ def extra_loss(constraints: ConstraintConfig, task: Task) -> Extra | None:
         return losses
 
     return extra
+
+
+def default_method(name: str) -> str:
+    """The method for a benchmark or kind of data, unless another is named."""
+    return VECTOR_METHOD if name == "vectors" else DEFAULT_METHOD
 
 
 def split_settings(settings: Overrides) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -10,7 +10,18 @@ from newfound.core.encoder import Encoder, Preprocessing
 from newfound.core.registry import ENCODERS
 from newfound.nn.encoders import huggingface, lite0, mlp, resnet, small  # noqa: F401 (registers the encoders)
 
-__all__ = ["ENCODERS", "build_encoder", "encoder_for", "encoders_with", "preprocessing_of"]
+__all__ = [
+    "ENCODERS",
+    "PREFERRED",
+    "build_encoder",
+    "encoder_class",
+    "encoder_for",
+    "encoders_with",
+    "missing",
+    "preprocessing_of",
+]
+PREFERRED = {"hf:facebook/dinov2-small": "88 MB", "lite0": "17 MB"}
+"""The encoders of photographs to start from, the best first, and the size of their download."""
 
 
 def build_encoder(name: str, pretrained: bool = True) -> Encoder:
@@ -23,11 +34,22 @@ def build_encoder(name: str, pretrained: bool = True) -> Encoder:
 
 def preprocessing_of(name: str) -> Preprocessing | None:
     """How the images of an encoder must come in; None if it takes them as they are."""
-    build = _builder(name)
-    defined = getattr(build, "func", build)
-    if isinstance(defined, type) and issubclass(defined, Encoder):
+    if defined := encoder_class(name):
         return defined.preprocessing_for(name.partition(":")[2])
     return build_encoder(name, pretrained=False).preprocessing  # a function, which tells only when called
+
+
+def missing(name: str) -> str:
+    """The command that installs what an encoder needs, or fetches it; empty if it is there."""
+    defined = encoder_class(name)
+    return defined.missing(name.partition(":")[2]) if defined else ""
+
+
+def encoder_class(name: str) -> type[Encoder] | None:
+    """The class of an encoder; None if a function builds it."""
+    build = _builder(name)
+    defined = getattr(build, "func", build)
+    return defined if isinstance(defined, type) and issubclass(defined, Encoder) else None
 
 
 def encoder_for(kind: str, size: int) -> str:

@@ -53,8 +53,11 @@ class HuggingFace(Encoder):
         self.train()
 
     @classmethod
-    def missing(cls) -> str:
-        return "" if find_spec("transformers") else INSTALL
+    def missing(cls, model: str = "") -> str:
+        installed = find_spec("transformers")
+        folder = _folder(model) if model and installed else None
+        there = not model or (folder and any(folder.glob("*.safetensors")))
+        return " && ".join([INSTALL] * (not installed) + [f"hf download {model}"] * (not there))
 
     @classmethod
     def preprocessing_for(cls, model: str) -> Preprocessing:
@@ -133,7 +136,7 @@ class Timm(Encoder):
         self.preprocessing = self.preprocessing_for(model)
 
     @classmethod
-    def missing(cls) -> str:
+    def missing(cls, model: str = "") -> str:
         return "" if find_spec("timm") else "pip install timm torchvision"
 
     @classmethod
@@ -173,6 +176,16 @@ def _timm(model: str) -> Any:
 
 
 def _snapshot(model: str) -> Path:
+    """The folder that has a model, which must be there."""
+    folder = _folder(model)
+    if folder is None:
+        raise UsageError(
+            f"The model {model} is not in the local cache of Hugging Face. To fetch it: hf download {model}"
+        )
+    return folder
+
+
+def _folder(model: str) -> Path | None:
     """The folder that has a model: the one named, or the newest in the local cache of Hugging Face."""
     path = Path(model).expanduser()
     if path.is_absolute() or model.startswith("."):
@@ -188,11 +201,7 @@ def _snapshot(model: str) -> Path:
             found = try_to_load_from_cache(model, "config.json")
         except HFValidationError:
             raise UsageError(f"{model!r} is not the name of a model on Hugging Face.") from None
-    if not isinstance(found, str):
-        raise UsageError(
-            f"The model {model} is not in the local cache of Hugging Face. To fetch it: hf download {model}"
-        )
-    return Path(found).parent
+    return Path(found).parent if isinstance(found, str) else None
 
 
 def _revision(folder: Path) -> str:

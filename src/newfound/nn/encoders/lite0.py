@@ -67,8 +67,8 @@ class InvertedResidual(nn.Module):
     def forward(self, maps: Tensor) -> Tensor:
         out = maps
         if hasattr(self, "_expand_conv"):
-            out = F.relu6(self._bn0(self._expand_conv(out)))
-        out = F.relu6(self._bn1(self._depthwise_conv(out)))
+            out = F.relu6(self._bn0(self._expand_conv(out)), inplace=True)
+        out = F.relu6(self._bn1(self._depthwise_conv(out)), inplace=True)
         last: Tensor = self._bn2(self._project_conv(out))
         return last + maps if self.shortcut else last
 
@@ -98,7 +98,7 @@ class Lite0(Encoder):
         self._bn1 = _norm(HEAD)
 
     @classmethod
-    def missing(cls) -> str:
+    def missing(cls, model: str = "") -> str:
         return "" if find_spec(PACKAGE) else INSTALL
 
     def load_pretrained(self) -> None:
@@ -110,11 +110,11 @@ class Lite0(Encoder):
         self.load_state_dict({key: value for key, value in weights.items() if not key.startswith("_fc.")})
 
     def trunk(self, images: Tensor) -> Tensor:
-        maps: Tensor = F.relu6(self._bn0(self._conv_stem(images)))
+        maps: Tensor = F.relu6(self._bn0(self._conv_stem(images)), inplace=True)
         for block in self._blocks[:-1]:
             maps = block(maps)
         return maps
 
     @property
     def last_block(self) -> nn.Module:
-        return nn.Sequential(self._blocks[-1], self._conv_head, self._bn1, nn.ReLU6())
+        return nn.Sequential(self._blocks[-1], self._conv_head, self._bn1, nn.ReLU6(inplace=True))
