@@ -226,7 +226,7 @@ def test_the_default_folder_and_no_training() -> None:
     assert Folder(Path("runs/digits-kmeans")).results.exists()
     out = works("discover", *DIGITS, *changed(TINY, "epochs=0"))
     assert "discover 1/" not in out
-    assert Folder(Path("runs/digits-iic")).results.exists()
+    assert Folder(Path("runs/digits")).results.exists()
 
 
 def test_constraints_are_a_plug_in() -> None:

@@ -1,6 +1,5 @@
 """The progress of runs: a bar on a terminal, log lines elsewhere."""
 
-import logging
 from types import TracebackType
 
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
@@ -11,29 +10,29 @@ from newfound.cli.console import HANDLER, console
 from newfound.core.settings import Recipe
 from newfound.data.dataset import Look
 from newfound.engine.device import resolve_device
+from newfound.nn.encoders import preprocessing_of
 from newfound.run.events import Epoch, Event, LogProgress
 from newfound.run.recipe import encoder_name
-
-log = logging.getLogger(__name__)
-LONG_MINUTES = 20
-"""A stage that takes longer on a CPU is worth a word of advice."""
 
 
 def cpu_advice(recipe: Recipe, look: Look) -> str:
     """What is faster than this run on a CPU; empty where it has a GPU."""
     if resolve_device(recipe.run.device).type != "cpu":
         return ""
-    network = "" if recipe.run.weights or encoder_name(recipe, look) == "small" else "encoder=small or "
-    return f"a GPU is much faster; {network}fewer epochs are enough for a first look"
+    name, other = encoder_name(recipe, look), ""
+    if preprocessing_of(name):
+        other = "trains=heads or "
+    elif look.kind != "vectors" and name != "small" and not recipe.run.weights:
+        other = "encoder=lite0, encoder=small or "
+    return f"{other}a GPU is much faster; fewer epochs are enough for a first look"
 
 
 class Progress:
     """Shows epochs with their losses, ACC where the truth is known, images/s and the time left."""
 
     def __init__(self, advice: str = "") -> None:
-        self._advice, self._bars = advice, _bars()
+        self._bars, self._log = _bars(), LogProgress(advice)
         self._tasks: dict[str, TaskID] = {}
-        self._log = LogProgress()
 
     def __enter__(self) -> "Progress":
         if console().is_terminal:
@@ -55,22 +54,14 @@ class Progress:
         return self
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Epoch):
-            self._advise(event)
         if not console().is_terminal:
             self._log(event)
         elif isinstance(event, Epoch):
+            self._log.announce(event)
             record = event.record
             self._advance(record.stage, record.epoch + 1, record.epochs, self._log.detail(event))
         else:
             self._advance("trial", event.done, event.of, self._log.detail(event))
-
-    def _advise(self, event: Epoch) -> None:
-        minutes = event.record.epochs * event.record.seconds / 60
-        if self._advice and minutes > LONG_MINUTES:
-            stage = event.record.stage
-            log.info("%s alone takes about %.0f minutes on this CPU; %s", stage, minutes, self._advice)
-            self._advice = ""
 
     def _advance(self, stage: str, done: int, of: int, detail: str) -> None:
         if stage not in self._tasks:

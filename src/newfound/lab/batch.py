@@ -9,10 +9,10 @@ from newfound.core.errors import RunError, UsageError, shortened
 from newfound.core.registry import method_entry
 from newfound.core.settings import Recipe
 from newfound.data.dataset import Dataset
-from newfound.run.events import Watch
+from newfound.run.events import Watch, ignore
 from newfound.run.folder import Folder
 from newfound.run.models import Results
-from newfound.run.run import Run, ignore
+from newfound.run.run import Run
 from newfound.run.training import State, check_same_images
 
 log = logging.getLogger(__name__)

@@ -38,10 +38,12 @@ def estimate(
     search: Overrides,
     watch: Watch,
     should_stop: Callable[[], bool],
+    ahead: float,
 ) -> Estimate:
     """Estimate the number of novel classes and return what estimate/estimate.json then holds.
 
-    Neither the truth of the unlabelled images nor the number that the data set may have is used.
+    Neither the truth of the unlabelled images nor the number that the data set may have is used. `ahead` is
+    how much work follows it.
     """
     split = replace(data.split, num_novel=None)
     config = resolved(estimate_config(source.name, search), split.num_known, split.pile)
@@ -65,9 +67,9 @@ def estimate(
         shown, labelled, classes = split, split.labelled, split.labels
         if num_hidden:
             shown, labelled, classes = hide_classes(split, num_hidden)
-        preflight(probe, shown)
+        work = {**preflight(probe, shown), "ahead": ahead}
         data = Dataset("probe", shown, None, ())
-        network = Training(folder.inner("estimate/probe"), data, probe, watch, should_stop)
+        network = Training(folder.inner("estimate/probe"), data, probe, watch, should_stop, work)
         features, device = _features(network, labelled, classes, split.unlabelled), network.device
         random = generator(device, probe.run.seed, "estimate")
         most = most_extra(len(split.unlabelled), config)

@@ -13,6 +13,10 @@ PAUSE = 5.0
 """Seconds between two lines of progress."""
 HEADLINES = {"task_aware.train.acc": "task-aware", "generalised.train.all": "generalised"}
 """The numbers that progress shows: the last that was measured."""
+ENOUGH = 3.0
+"""Seconds of training that tell how long all of it takes."""
+LONG, VERY_LONG = 60.0, 1200.0
+"""Seconds; what takes longer is announced, with advice."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,13 @@ class Epoch:
 
     record: EpochRecord
     scores: Mapping[str, float]
+    ahead: float = 0.0
+    """The work of the stages that follow, in epochs of this one."""
+
+    @property
+    def seconds_left(self) -> float:
+        """To the end of the call, all stages together, as far as they can be foreseen."""
+        return (self.record.epochs - self.record.epoch - 1 + self.ahead) * self.record.seconds
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,22 @@ Event = Epoch | TrialDone
 Watch = Callable[[Event], None]
 
 
+def ignore(event: Event) -> None:
+    """Watch nothing."""
+
+
+def never() -> bool:
+    """Stop only at the end."""
+    return False
+
+
+def duration(seconds: float) -> str:
+    """In words: `40 seconds`, `12 minutes`, `3.5 hours`."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
 class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop and can be resumed)
     """The run stopped early, at a checkpoint."""
 
@@ -44,14 +71,26 @@ class Stopped(Exception):  # noqa: N818 (not an error: the run was asked to stop
 class LogProgress:
     """Logs a line every few seconds: the time left, the losses, and ACC where the truth is known.
 
-    The first and the last event of a stage are always logged.
+    The first and the last event of a stage are always logged, and once the time to the end of a long call.
     """
 
-    def __init__(self) -> None:
-        self._acc, self._last = "", 0.0
+    def __init__(self, advice: str = "") -> None:
+        """`advice` is what to do if it takes very long."""
+        self._acc, self._last, self._advice = "", 0.0, advice
+        self._trained, self._announced = 0.0, False
+
+    def announce(self, event: Epoch) -> None:
+        """Log the time to the end of the call, once it can be foreseen."""
+        self._trained += event.record.seconds
+        if not self._announced and self._trained >= ENOUGH:
+            self._announced, left = True, event.seconds_left
+            advice = f"; {self._advice}" if self._advice and left > VERY_LONG else ""
+            if left > LONG:
+                log.info("about %s to the end, all stages together%s", duration(left), advice)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Epoch):
+            self.announce(event)
             record = event.record
             stage, done, of, seconds = record.stage, record.epoch + 1, record.epochs, record.seconds
         else:

@@ -21,12 +21,14 @@ from newfound.run.recipe import build_method, build_stage, encoder_name, extra_l
 from newfound.run.weights import load_encoder, load_pretrained
 
 CPU = torch.device("cpu")
+SMALL_CROP = 0.25
+"""The work of a small crop, that of a large one being 1."""
 FEW = 2
 """Images of each kind in a trial batch: more than one, for statistics over the batch."""
 
 
-def preflight(recipe: Recipe, split: Split) -> None:
-    """Build every part of a run, try it on a few images and discard it."""
+def preflight(recipe: Recipe, split: Split) -> dict[str, float]:
+    """Build every part of a run, try it on a few images and discard it; how much work each stage is."""
     run = recipe.run
     if split.pile == "mixed" and not method_entry(recipe.method).method.mixed:
         able = ", ".join(name for name in method_names() if method_entry(name).method.mixed)
@@ -42,17 +44,18 @@ def preflight(recipe: Recipe, split: Split) -> None:
         )
     if run.weights:
         load_encoder(Path(run.weights), encoder_name(recipe, split.look))
+    work = {}
     for stage in recipe.pretraining:
         learner = build_stage(stage, recipe, split.task, split.look, CPU)
-        _check_stage(stage, learner, recipe, split)
+        work[stage] = _check_stage(stage, learner, recipe, split)
         if recipe.train[stage].epochs:
             _check_losses(_try(stage, learner, recipe, split)[1], stage)
     if split.num_novel is None:  # the method cannot be built before the number is estimated
-        return
+        return work
     method = build_method(recipe, split.task, split.look, CPU)
     if run.pretrained:
         method.adopt(load_pretrained(Path(run.pretrained))[0])
-    _check_stage("discover", method, recipe, split)
+    work["discover"] = _check_stage("discover", method, recipe, split)
     heads = _check_scores(method, recipe, split)
     constrained = extra_loss(recipe.constraints, split.task) is not None
     if recipe.train["discover"].epochs or constrained:
@@ -60,6 +63,7 @@ def preflight(recipe: Recipe, split: Split) -> None:
         _check_losses(losses, recipe.method, heads)
         if constrained:
             _check_constraints(out, losses, recipe, split.task)
+    return work
 
 
 def _try(stage: str, learner: Learner, recipe: Recipe, split: Split) -> tuple[Outputs, Losses]:
@@ -89,7 +93,8 @@ def _trying(stage: str, recipe: Recipe) -> Iterator[None]:
         ) from error
 
 
-def _check_stage(stage: str, learner: Learner, recipe: Recipe, split: Split) -> None:
+def _check_stage(stage: str, learner: Learner, recipe: Recipe, split: Split) -> float:
+    """How many large crops the stage encodes."""
     train, prefix = recipe.train[stage], "" if stage == "discover" else f"{stage}."
     loader = stage_loader(stage, learner, recipe, split, CPU)
     least = min(number for number in (loader.num_labelled, loader.num_unlabelled) if number)
@@ -104,6 +109,8 @@ def _check_stage(stage: str, learner: Learner, recipe: Recipe, split: Split) -> 
         raise UsageError(f"{prefix}min_lr ({train.min_lr}) must not exceed {prefix}lr ({train.lr}).")
     if train.epochs and not any(parameter.requires_grad for parameter in learner.parameters()):
         raise UsageError(f"{recipe.method} trains nothing in {stage}; leave {prefix}epochs at 0.")
+    crops = learner.views.large + SMALL_CROP * learner.views.small
+    return train.epochs * loader.steps * loader.batch_size * crops
 
 
 def _check_losses(losses: Any, owner: str, heads: int | None = None) -> None:

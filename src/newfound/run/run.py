@@ -15,26 +15,51 @@ from newfound.core.registry import method_entry
 from newfound.core.settings import Overrides, Recipe
 from newfound.core.source import Source
 from newfound.data.dataset import Dataset
+from newfound.nn.encoders import preprocessing_of
 from newfound.run.estimation import estimate
-from newfound.run.events import Event, Watch
+from newfound.run.events import Watch, ignore, never
 from newfound.run.finish import finish
 from newfound.run.folder import Folder
 from newfound.run.models import Estimate, Request, Results
 from newfound.run.preflight import preflight
-from newfound.run.recipe import NETWORK_STAGES, build_method
+from newfound.run.recipe import NETWORK_STAGES, build_method, encoder_name
 from newfound.run.training import Training
 from newfound.run.weights import load_pretrained
 
 log = logging.getLogger(__name__)
 
 
-def ignore(event: Event) -> None:
-    """Watch nothing."""
+def source_of(data: Dataset) -> Source:
+    """Where a data set comes from, be it arrays."""
+    return data.source or Source(arrays=data.fingerprint(), num_novel=data.num_novel, pile=data.split.pile)
 
 
-def never() -> bool:
-    """Stop only at the end."""
-    return False
+def request_of(recipe: Recipe, source: Source, command: str | None = None) -> Request:
+    """What config.json says of a run with this recipe."""
+    return Request(
+        newfound=newfound.__version__,
+        method=recipe.method,
+        source=source,
+        settings=recipe.flat(),
+        versions=method_entry(recipe.method).versions,
+        command=command,
+    )
+
+
+def check_folder(folder: Folder, request: Request, resume: bool, unknown_number: bool) -> None:
+    """Refuse a folder that the run cannot have; nothing is written, and no image is needed for it."""
+    if unknown_number and folder.config.exists():
+        begun = folder.request().source
+        if begun.estimated:  # the estimate is deterministic
+            found = {"num_novel": begun.num_novel, "estimated": begun.estimated}
+            request = request.model_copy(update={"source": request.source.model_copy(update=found)})
+        elif begun.benchmark or begun.num_novel is not None:
+            raise UsageError(
+                f"The run in {folder.path} was started with a known number of novel classes.", Hint.NEW_FOLDER
+            )
+    folder.check(request, resume)
+    check_writable(folder.config)
+    check_writable(folder.cache / "weights")
 
 
 class Run:
@@ -52,11 +77,13 @@ class Run:
         watch: Watch = ignore,
         should_stop: Callable[[], bool] = never,
     ) -> None:
-        self.folder, self.data, self.recipe, self.search = folder, data, recipe, search or {}
+        self.folder, self.recipe, self.search = folder, recipe, search or {}
+        self.data = _as_encoder_sees(data, recipe)
         self.resume, self.command, self.watch, self.should_stop = resume, command, watch, should_stop
         self.estimated: str | None = None
         """The algorithm that the number of novel classes comes from, if it was estimated."""
-        self._checked = False
+        self.work: dict[str, float] = {}
+        """Of each stage, once it was checked."""
 
     def discover(self) -> Results:
         """Estimate the number of novel classes if it is unknown, train every stage, write the results."""
@@ -67,7 +94,7 @@ class Run:
         self.check()
         self._find_number()
         with self.folder.open(self.request, self.resume):
-            training = Training(self.folder, self.data, self.recipe, self.watch, self.should_stop)
+            training = self._training()
             split = training.data.split
             method = build_method(self.recipe, split.task, split.look, training.device)
             if training.begun("discover") is None:
@@ -81,43 +108,31 @@ class Run:
         if {*self.recipe.pretraining} - {*NETWORK_STAGES}:
             self._find_number()
         with self.folder.open(self.request, self.resume):
-            Training(self.folder, self.data, self.recipe, self.watch, self.should_stop).pretrain(until)
+            self._training().pretrain(until)
 
-    def estimate(self) -> Estimate:
+    def _training(self) -> Training:
+        return Training(self.folder, self.data, self.recipe, self.watch, self.should_stop, self.work)
+
+    def estimate(self, then_discover: bool = False) -> Estimate:
         """Estimate the number of novel classes, whatever number the data set has; resumes by itself."""
         check_apart(self.folder.path, self.source.labelled, self.source.unlabelled)
+        ahead = sum(self.work.values()) if then_discover else 0.0
         return estimate(
-            self.folder, self.data, self.recipe, self.source, self.search, self.watch, self.should_stop
+            self.folder, self.data, self.recipe, self.source, self.search, self.watch, self.should_stop, ahead
         )
 
     def check(self) -> None:
         """Refuse, before any long work, everything that is known not to work; nothing is written."""
-        request = self.request
-        if self.data.num_novel is None and self.folder.config.exists():
-            begun = self.folder.request().source
-            if begun.estimated:  # the estimate is deterministic
-                found = {"num_novel": begun.num_novel, "estimated": begun.estimated}
-                request = request.model_copy(update={"source": self.source.model_copy(update=found)})
-            elif begun.benchmark or begun.num_novel is not None:
-                raise UsageError(
-                    f"The run in {self.folder.path} was started with a known number of novel classes.",
-                    Hint.NEW_FOLDER,
-                )
-        self.folder.check(request, self.resume)
-        check_writable(self.folder.config)
-        check_writable(self.folder.cache / "weights")
-        if not self._checked:  # it takes a second or two
+        check_folder(self.folder, self.request, self.resume, self.data.num_novel is None)
+        if not self.work:  # it takes a second or two
             number = self.data.num_novel  # any number tells whether the settings fit
-            preflight(self.recipe, replace(self.data.split, num_novel=1 if number is None else number))
-        self._checked = True
+            split = replace(self.data.split, num_novel=1 if number is None else number)
+            self.work = preflight(self.recipe, split)
 
     @property
     def source(self) -> Source:
         """Where the data set comes from, and how many novel classes an estimate found."""
-        data = self.data
-        source = data.source or Source(
-            arrays=data.fingerprint(), num_novel=data.num_novel, pile=data.split.pile
-        )
+        source = source_of(self.data)
         if self.estimated is None:
             return source
         return source.model_copy(update={"num_novel": self.data.num_novel, "estimated": self.estimated})
@@ -125,24 +140,17 @@ class Run:
     @property
     def request(self) -> Request:
         """What config.json says of this run."""
-        return Request(
-            newfound=newfound.__version__,
-            method=self.recipe.method,
-            source=self.source,
-            settings=self.recipe.flat(),
-            versions=method_entry(self.recipe.method).versions,
-            command=self.command,
-        )
+        return request_of(self.recipe, self.source, self.command)
 
     def _find_number(self) -> None:
         """Estimate the number of novel classes where the data set has none."""
         if self.data.num_novel is not None:
             return
-        found = self.estimate()
+        found = self.estimate(then_discover=True)
         assert found.num_novel is not None
         self.data, self.estimated = self.data.with_num_novel(found.num_novel), found.algorithm
         log.info("using the estimated number of novel classes: %d", found.num_novel)
-        preflight(self.recipe, self.data.split)
+        self.work = preflight(self.recipe, self.data.split)
 
     def _adopt_weights(self, training: Training, method: Method) -> None:
         """Load pretrained weights into the method: those of a file, or of the stages before it."""
@@ -155,9 +163,23 @@ class Run:
         if not weights:
             return
         used = method.adopt(weights)
+        if not given and not any(self.recipe.train[stage].epochs for stage in self.recipe.pretraining):
+            return
         heads, unused = ({key.split(".")[0] for key in keys} for keys in (used, weights.keys() - set(used)))
         log.info(
             "discover: encoder and %s loaded from the pretrained weights; unused: %s",
             ", ".join(sorted(heads - {"encoder"})) or "no head",
             ", ".join(sorted(unused)) or "none",
         )
+
+
+def _as_encoder_sees(data: Dataset, recipe: Recipe) -> Dataset:
+    """The data set with the colours, and unless another was requested the size, of a pretrained encoder."""
+    look, source = data.split.look, data.source
+    wanted = None if look.kind == "vectors" else preprocessing_of(encoder_name(recipe, look))
+    if wanted is None:
+        return data
+    look = replace(look, mean=wanted.mean, std=wanted.std)
+    if look.kind != "digits" and not (source and source.size):
+        look = replace(look, kind="imagenet", size=max(wanted.size, look.size))
+    return replace(data, split=replace(data.split, look=look))

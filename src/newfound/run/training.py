@@ -131,9 +131,17 @@ class Training:
     """Trains the stages of one run in its folder, saves them, and resumes where the checkpoint ends."""
 
     def __init__(
-        self, folder: Folder, data: Dataset, recipe: Recipe, watch: Watch, should_stop: Callable[[], bool]
+        self,
+        folder: Folder,
+        data: Dataset,
+        recipe: Recipe,
+        watch: Watch,
+        should_stop: Callable[[], bool],
+        work: Mapping[str, float],
     ) -> None:
+        """`work` says of each stage, and of what follows them, how much there is to do."""
         self.folder, self.recipe, self.watch, self.should_stop = folder, recipe, watch, should_stop
+        self.work = work
         self.device = devices.resolve_device(recipe.run.device)
         self.precision = devices.resolve_precision(recipe.run.precision, self.device)
         self._fallback = devices.fallback_reason(recipe.run, self.device, self.precision)
@@ -179,7 +187,7 @@ class Training:
                 done = record.epoch + 1 == record.epochs
                 scores = self._scores(evaluator, record) if evaluator else {}
                 self.log.add(record, scores)
-                self.watch(Epoch(record, scores))
+                self.watch(Epoch(record, scores, self._ahead(stage)))
                 stop = self.should_stop() and not done
                 if done or stop or time.monotonic() - saved_at >= self.recipe.run.checkpoint_seconds:
                     self._save(stage, trainer, record.epoch + 1)
@@ -188,7 +196,7 @@ class Training:
                     self.log.close()
                     raise Stopped
         if trainer.train.epochs == 0:
-            if any(parameter.requires_grad for parameter in learner.parameters()):
+            if stage == "discover" and any(parameter.requires_grad for parameter in learner.parameters()):
                 log.info("%s: epochs=0, nothing is trained", stage)
             self._save(stage, trainer, 0)
 
@@ -261,6 +269,12 @@ class Training:
         )
         weights, moments = trainer.learner.state_dict(), moments_of(trainer.learner, trainer.optimiser)
         Checkpoint(weights, moments, state.model_dump(mode="json")).save(self.folder.checkpoint)
+
+    def _ahead(self, stage: str) -> float:
+        """The work of everything after a stage, in epochs of it."""
+        stages = list(self.work)
+        after = stages[stages.index(stage) + 1 :]
+        return sum(self.work[each] for each in after) * self.recipe.train[stage].epochs / self.work[stage]
 
     def _scores(self, evaluator: Evaluator, record: EpochRecord) -> dict[str, float]:
         """The headline numbers, in the epochs in which they are due."""

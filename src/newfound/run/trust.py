@@ -7,11 +7,11 @@ from dataclasses import replace
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import write_record
 from newfound.data.holdout import hold_out
-from newfound.run.events import Watch
+from newfound.run.events import Watch, ignore, never
 from newfound.run.folder import Folder
 from newfound.run.models import Trust
 from newfound.run.recipe import stored_recipe
-from newfound.run.run import Run, ignore, never
+from newfound.run.run import Run
 from newfound.run.trained import images_of
 
 log = logging.getLogger(__name__)
