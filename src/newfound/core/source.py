@@ -43,7 +43,9 @@ class Source(BaseModel, extra="forbid", frozen=True):
     embeddings: str | None = None
     """The vectors that take the place of images."""
     embedded_by: EncoderVersion | None = None
-    """What made them, where their files say so."""
+    """What made them, where their files say so; else the frozen encoder that embeds the images."""
+    views: int = 1
+    """Vectors of each image that a frozen encoder makes."""
     vectors: bool = False
     """Whether `arrays` are vectors."""
     estimated: str | None = None
@@ -60,7 +62,24 @@ class Source(BaseModel, extra="forbid", frozen=True):
     @property
     def name(self) -> str:
         """What recipes are looked up by: the benchmark, `vectors` or `own`."""
-        return self.benchmark or ("vectors" if self.vectors or self.embeddings else "own")
+        if self.vectors or self.embeddings or self.frozen:
+            return "vectors"
+        return self.benchmark or "own"
+
+    @property
+    def frozen(self) -> EncoderVersion | None:
+        """The encoder that embeds the images, so that discovery sees vectors of them."""
+        return None if self.embeddings else self.embedded_by
+
+    @property
+    def unembedded(self) -> "Source":
+        """The images that a frozen encoder embeds."""
+        return self.model_copy(update={"embedded_by": None, "views": 1}) if self.frozen else self
+
+    @property
+    def title(self) -> str:
+        """What the images are, whether or not they are embedded: the benchmark, `vectors` or `own`."""
+        return self.unembedded.name
 
     @property
     def has_truth(self) -> bool:

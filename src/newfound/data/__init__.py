@@ -8,10 +8,11 @@ from newfound.core.source import Source
 
 if TYPE_CHECKING:
     from newfound.data.dataset import Dataset
+    from newfound.data.vectors import Frozen
 
 
-def load(source: Source) -> "Dataset":
-    """Read the images of a source."""
+def load(source: Source, frozen: "Frozen | None" = None) -> "Dataset":
+    """Read the images of a source; embed them if it has a frozen encoder, which is then given."""
     # Imported here, so that the package itself can be imported without torch.
     from newfound.data.folders import from_folders
     from newfound.data.holdout import hold_out
@@ -20,15 +21,17 @@ def load(source: Source) -> "Dataset":
         raise UsageError("These images were passed in Python and cannot be loaded again.")
     foreign = ["data_dir"] if not source.benchmark else ["labelled", "unlabelled", "size", "embeddings"]
     foreign += ["unlabelled", "size", "subset"] if source.embeddings else []
+    foreign += ["size"] if source.frozen else []
     if source.benchmark and not source.estimated:
         foreign.append("num_novel")
     if given := [name for name in foreign if getattr(source, name) is not None]:
         kind = "a benchmark" if source.benchmark else "embeddings" if source.embeddings else "your own images"
+        kind = "a frozen encoder" if source.frozen else kind
         raise UsageError(f"{', '.join(given)} cannot be combined with {kind}.")
     if source.held_out is not None:
         # The number only decides how many unlabelled images are read, and hold_out drops them.
         update = {"held_out": None, "num_novel": None if source.benchmark else 1, "estimated": None}
-        dataset = hold_out(load(source.model_copy(update=update)), source.held_out)
+        dataset = hold_out(load(source.model_copy(update=update), frozen), source.held_out)
     elif source.benchmark:
         from newfound.data.benchmarks import load_benchmark
 
@@ -37,6 +40,10 @@ def load(source: Source) -> "Dataset":
             dataset = dataset.with_num_novel(source.num_novel)
         if source.pile is not None:
             dataset = replace(dataset, split=replace(dataset.split, pile=source.pile))
+        if frozen:
+            from newfound.data.vectors import embedded
+
+            dataset = embedded(dataset, frozen)
     elif source.labelled and source.embeddings:
         from newfound.data.vectors import from_embedding_files
 
@@ -48,7 +55,8 @@ def load(source: Source) -> "Dataset":
     elif source.labelled and source.unlabelled:
         options = source.model_dump(include={"num_novel", "size", "strict", "subset"})
         options["pile"] = source.pile or "novel"
-        dataset = from_folders(source.labelled, source.unlabelled, **options)
+        dataset = from_folders(source.labelled, source.unlabelled, **options, frozen=frozen)
     else:
         raise UsageError("No images were given.", Hint.SOURCE)
-    return replace(dataset, source=source)
+    reason = f"by {source.frozen}" if frozen else dataset.size_reason
+    return replace(dataset, source=source, size_reason=reason)

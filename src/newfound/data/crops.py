@@ -35,6 +35,11 @@ class Crops:
     """The others, each with the reason."""
 
 
+def digest_of(content: bytes) -> str:
+    """What an image is known by, wherever it lies."""
+    return blake2b(content, digest_size=16).hexdigest()
+
+
 def num_crops(views: int) -> int:
     """How many crops make so many views: the second view mirrors the first."""
     return max(views - 1, 1)
@@ -55,7 +60,7 @@ def crop_all(
     def read(row: int) -> None:
         check_regular(paths[row])
         content = Path(paths[row]).read_bytes()
-        seed = blake2b(content, digest_size=16).hexdigest()
+        seed = digest_of(content)
         with Image.open(BytesIO(content)) as image:
             crops = _crops(
                 upright_rgb(image, preprocessing.shorter or side, note), preprocessing, views, seed

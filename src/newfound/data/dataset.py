@@ -130,8 +130,9 @@ class Dataset:
         split, source, known = self.split, self.source or Source(), self.class_names[: self.num_known]
         others = self.class_names[self.num_known :]
         named = len(others) if self.truth else self.num_novel
-        size, noun = split.look.size, "vector" if split.look.kind == "vectors" else "image"
-        side = f"{size:,} features" if noun == "vector" else f"{size} x {size} pixels"
+        size, are_vectors = split.look.size, split.look.kind == "vectors"
+        side = f"{size:,} features" if are_vectors else f"{size} x {size} pixels"
+        noun = "vector" if are_vectors and not source.frozen else "image"
         also = "known classes and " if split.pile == "mixed" else ""
         counts = [
             f"{counted(len(split.labelled), f'labelled {noun}')} of {counted(len(known), 'known class')}",

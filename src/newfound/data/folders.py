@@ -16,10 +16,13 @@ from newfound.data.decode import Reading, Size, decode_all, stored_sizes
 from newfound.data.files import File, distinct, labelled_files, other_files, unlabelled_files
 from newfound.data.images import ImageSet, ResidentImages, StreamedImages
 from newfound.data.own import LARGEST, SMALLEST, choose_side, own_dataset, own_look
+from newfound.data.vectors import Frozen, vector_look
 
 log = logging.getLogger(__name__)
 RESIDENT_BYTES = 16 * 2**30
 """Larger sets are streamed."""
+SOME = 200
+"""Files that tell how large images are."""
 
 
 def from_folders(
@@ -31,6 +34,7 @@ def from_folders(
     size: int | None = None,
     strict: bool = False,
     subset: int | None = None,
+    frozen: Frozen | None = None,
 ) -> Dataset:
     """A data set of images that a user has in files, without truth.
 
@@ -38,8 +42,9 @@ def from_folders(
     unlabelled images, so one CSV may be both. `unlabelled` is a folder of any structure, a CSV, or a list of
     files. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled images may be of known
     classes, "novel" if not. `size` is the side that images are resized to; by default it is chosen from them.
-    With `strict` a file that cannot be read is an error. `subset` keeps the first images
-    of each known class, and as many per novel class at even steps through the unlabelled images.
+    With `strict` a file that cannot be read is an error. `subset` keeps the first images of each known class,
+    and as many per novel class at even steps through the unlabelled images. A `frozen` encoder makes vectors
+    of the images.
     """
     # Absolute paths, so that files have the same names from any working directory.
     labelled = Path(os.path.abspath(as_path(labelled, "labelled")))
@@ -57,33 +62,58 @@ def from_folders(
         others = [others[row * len(others) // number] for row in range(number)]
 
     paths, pile_paths = [path for path, _ in known], [path for path, _ in others]
-    if size is None:
-        sizes = [each for each in stored_sizes(paths + pile_paths) if each]
-        side, reason = choose_side(
-            sizes or [(SMALLEST, SMALLEST)]
-        )  # without any, decoding reports the reasons
+    known_images: ImageSet
+    pile_images: ImageSet
+    if frozen:
+        images, rows, skipped_images = frozen.files(paths + pile_paths, strict)
+        kept = [row for row in rows if row < len(paths)]
+        every = torch.arange(len(rows))
+        known_images, pile_images = images.select(every[: len(kept)]), images.select(every[len(kept) :])
+        look, reason, warnings = vector_look(images.pixels.shape[-1]), "", list[str]()
     else:
-        side, reason = size, "as requested"
-    reading = Reading(len(paths) + len(pile_paths))
-    known_images, kept, known_skipped = open_images(paths, (side, side), strict, reading)
-    pile_images, _, pile_skipped = open_images(pile_paths, (side, side), strict, reading)
+        side, reason = _side(paths + pile_paths) if size is None else (size, "as requested")
+        reading, look = Reading(len(paths) + len(pile_paths)), own_look(side)
+        known_images, kept, known_skipped = open_images(paths, (side, side), strict, reading)
+        pile_images, _, pile_skipped = open_images(pile_paths, (side, side), strict, reading)
+        skipped_images, warnings = [*known_skipped, *pile_skipped], reading.warnings
     names, labels = np.unique([known[row][1] for row in kept], return_inverse=True)
-    images = known_images, torch.from_numpy(labels), pile_images
-    split = Split(*images, len(names), num_novel, own_look(side), pile)
-    warnings = reading.warnings
+    split = Split(known_images, torch.from_numpy(labels), pile_images, len(names), num_novel, look, pile)
     if gone := sorted({label for _, label in known} - set(names.tolist())):
         warnings.append(f"Known classes without a readable image were left out: {shortened(gone)}.")
     source = Source(labelled=str(labelled), unlabelled=str(unlabelled), num_novel=num_novel, subset=subset)
     source = source.model_copy(update={"pile": pile, "size": size, "strict": bool(strict)})
-    skipped += [*known_skipped, *pile_skipped]
+    skipped += skipped_images
     return own_dataset(labelled.name, split, names.tolist(), reason, warnings, skipped, source)
 
 
-def load_pile(path: Path, size: int, strict: bool, crop: bool = False) -> tuple[ImageSet, tuple[str, ...]]:
-    """Images of side `size` from a folder, a CSV, a list of files or one image, and the files left out."""
+def usual_side(source: Source) -> int:
+    """The side that a user's own images get by default, judged by some of them."""
+    if not source.labelled or not source.unlabelled:
+        return 0
+    files = labelled_files(Path(source.labelled))[0] + unlabelled_files(Path(source.unlabelled))
+    paths = [path for path, _ in files]
+    return _side(paths[:: max(len(paths) // SOME, 1)])[0]
+
+
+def _side(paths: Sequence[str]) -> tuple[int, str]:
+    """The side that fits these files, and the reason; without any that can be read, decoding says why."""
+    return choose_side([each for each in stored_sizes(paths) if each] or [(SMALLEST, SMALLEST)])
+
+
+def load_pile(
+    path: Path, size: int, strict: bool, crop: bool = False, frozen: Frozen | None = None
+) -> tuple[ImageSet, tuple[str, ...]]:
+    """Images of side `size` from a folder, a CSV, a list of files or one image, and the files left out.
+
+    A `frozen` encoder makes vectors of them.
+    """
     paths, left_out = pile_files(path)
+    images: ImageSet
     reading = Reading(len(paths))
-    images, _, skipped = open_images(paths, (size, size), strict, reading, crop)
+    if frozen:
+        images, _, skipped = frozen.files(paths, strict)
+    else:
+        images, _, skipped = open_images(paths, (size, size), strict, reading, crop)
     for warning in reading.warnings:
         log.warning(warning)
     return images, (*left_out, *skipped)

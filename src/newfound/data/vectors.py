@@ -4,7 +4,9 @@ import csv
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +20,52 @@ from newfound.core.source import OWN_PILE, EncoderVersion, PileKind, Source
 from newfound.data.arrays import UNLABELLED, Labels, check_unmasked, encoded
 from newfound.data.dataset import Dataset, Look, Split, checked_number
 from newfound.data.files import labelled_files
-from newfound.data.images import ResidentImages
+from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.own import own_dataset
 from newfound.data.parquet import Floats, Made, read_parquet
 
 
 class Vectors(ResidentImages):
     """n vectors of D features in V views, as float16 (n, V, D); `take` gives such rows."""
+
+
+class EmbeddedImages(Vectors):
+    """Vectors of images; the fingerprint is that of the images, because devices round vectors differently."""
+
+    digests: Sequence[str] = ()
+    """(n,) what each image contains and what it is embedded with."""
+
+    def select(self, rows: Tensor) -> Self:
+        chosen = super().select(rows)
+        chosen.digests = [self.digests[row] for row in rows.tolist()]
+        return chosen
+
+    def _place(self, device: torch.device, move: bool) -> Self:
+        placed = super()._place(device, move)
+        placed.digests = self.digests
+        return placed
+
+    def _digest(self) -> str:
+        return blake2b("/".join(self.digests).encode(), digest_size=16).hexdigest()
+
+
+class Frozen(Protocol):
+    """A frozen encoder, which embeds images."""
+
+    def files(self, paths: Sequence[str], strict: bool) -> tuple[EmbeddedImages, list[int], list[str]]:
+        """The vectors of files that can be read, their rows in `paths`, and the others with the reason."""
+
+    def images(self, images: ImageSet) -> EmbeddedImages: ...
+
+
+def embedded(dataset: Dataset, frozen: Frozen) -> Dataset:
+    """The data set with vectors in place of its images."""
+    split, truth = dataset.split, dataset.truth
+    labelled, unlabelled = frozen.images(split.labelled), frozen.images(split.unlabelled)
+    look = vector_look(labelled.pixels.shape[-1])
+    vectors = replace(split, labelled=labelled, unlabelled=unlabelled, look=look)
+    test = truth and replace(truth, test=frozen.images(truth.test))
+    return replace(dataset, split=vectors, truth=test, size_reason="")
 
 
 def from_embeddings(

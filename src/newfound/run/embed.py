@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from newfound.core.files import check_writable
-from newfound.core.source import EncoderVersion
 from newfound.data.dataset import checked_number, counted
 from newfound.data.folders import pile_files
 from newfound.data.parquet import Made, Shards, import_pyarrow
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.embedding import Embedder
-from newfound.nn.encoders import build_encoder
 from newfound.run.folder import Folder
+from newfound.run.frozen import version_of
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +39,8 @@ def embed(images: Path, encoder: str, out: Path, views: int = 1, strict: bool = 
     check_writable(out / "embeddings")
     paths, left_out = pile_files(images)
     device = resolve_device("auto")
-    network = build_encoder(encoder)
+    network, version = version_of(encoder)
     embedder = Embedder(network, device, resolve_precision("auto", device), views)
-    version = EncoderVersion(
-        encoder=encoder, revision=network.revision, preprocessing=str(network.preprocessing)
-    )
     done = 0
     with Folder(out).locked():
         shards = Shards(out, Made(encoder=version, views=views))

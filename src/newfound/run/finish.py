@@ -50,7 +50,7 @@ def finish(training: Training, method: Method, source: Source) -> Results:
     results = Results(
         method=recipe.method,
         recipe=recipe_name(recipe, source, split.look),
-        benchmark=source.name,
+        benchmark=source.title,
         pile=split.pile,
         subset=source.subset,
         held_out=source.held_out,
@@ -65,7 +65,7 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         timing=account.timing,
         reused=account.reused,
         peak_memory_gib=max(account.peak_memory_gib, round(peak_memory(training.device), 3)),
-        encoder_revision=method.encoder.revision or None,
+        encoder_revision=(source.frozen or method.encoder).revision or None,
         embedded_by=source.embedded_by,
         best_head=head,
         curves=curves(training.lines),

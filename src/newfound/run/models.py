@@ -38,7 +38,10 @@ class Request(Versioned):
         no number of novel classes yet.
         """
         mine, theirs = (
-            {"method": each.method} | each.settings | each.source.model_dump(exclude={"data_dir"})
+            {"method": each.method}
+            | each.settings
+            | each.source.model_dump(exclude={"data_dir", "embedded_by"})
+            | ({"encoder": each.source.frozen} if each.source.frozen else {})
             for each in (self, other)
         )
         if self.source.num_novel is None and not self.source.benchmark:
@@ -211,3 +214,5 @@ class Trust(Versioned):
     """Over all heads."""
     largest_class: float | None = None
     """Share of the largest hidden class: the accuracy of putting all images into one class."""
+    kmeans: float | None = None
+    """Accuracy of k-means on the same vectors; None if discovery saw images."""

@@ -15,7 +15,6 @@ from newfound.core.errors import CheckpointError, DataError, Hint, UsageError
 from newfound.core.files import check_apart, write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
-from newfound.data import load
 from newfound.data.dataset import Dataset
 from newfound.data.decode import decode_all
 from newfound.data.folders import load_pile
@@ -26,6 +25,7 @@ from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.evaluate import Viewer, scores_of
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
+from newfound.run.frozen import Embeddings, load_data
 from newfound.run.recipe import build_method, stored_recipe
 from newfound.run.training import State, best_head, check_same_images
 
@@ -74,7 +74,7 @@ def images_of(folder: Folder, data_dir: str | None = None) -> Dataset:
     """The images that a run was trained on; any others are refused."""
     folder.check_images_exist()
     source = folder.request().source
-    data = load(source.model_copy(update={"data_dir": data_dir}) if data_dir else source)
+    data = load_data(source.model_copy(update={"data_dir": data_dir}) if data_dir else source, folder.cache)
     check_same_images(State.load(folder.checkpoint)[0], folder, data)
     return data
 
@@ -98,7 +98,10 @@ class Pictures:
     @classmethod
     def load(cls, folder: Folder, data_dir: str | None = None) -> "Pictures":
         """Of a finished run; its images must be the same as then."""
-        return cls(images_of(folder, data_dir).split.unlabelled)
+        images, source = images_of(folder, data_dir).split.unlabelled, folder.request().source
+        if source.frozen and not has_pictures(images):  # of a benchmark that is not in image files
+            images = load_data(source.unembedded, folder.cache).split.unlabelled
+        return cls(images)
 
     def __call__(self, rows: NDArray[np.integer]) -> list[NDArray[np.uint8]]:
         """Rows (m,) → images (3, H, W)."""
@@ -135,12 +138,14 @@ def predict(folder: Folder, images: Path, strict: bool = False, with_features: b
             "%s scores known and novel classes separately; which of them an image is in is only a guess",
             folder.request().method,
         )
-    look = run.state.look
-    pile, skipped = (
-        load_vectors(images, look, folder.request().source.embedded_by)
-        if look.kind == "vectors"
-        else load_pile(images, look.stored, strict, look.crops)
-    )
+    pile: ImageSet
+    look, source = run.state.look, folder.request().source
+    if source.frozen:
+        pile, skipped = load_pile(images, look.stored, strict, frozen=Embeddings(source, folder.cache))
+    elif look.kind == "vectors":
+        pile, skipped = load_vectors(images, look, source.embedded_by)
+    else:
+        pile, skipped = load_pile(images, look.stored, strict, look.crops)
     shares = run.scores(pile).softmax(-1).cpu().numpy()
     features = run.features(pile).cpu().numpy() if with_features else None
     return Prediction([os.path.abspath(name) for name in pile.names], shares, features, skipped)
@@ -191,7 +196,7 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     places = {key: value for key, value in (("labelled", labelled), ("unlabelled", unlabelled)) if value}
     now = Source.model_validate(before.source.model_dump() | places)
     check_apart(folder.path, now.labelled, now.unlabelled)
-    data = load(now)
+    data = load_data(now, folder.cache)
     check_same_images(State.load(folder.checkpoint)[0], folder, data)
     if folder.results.exists() and (classes := folder.read_results().classes):
         found = Assignments.read(folder.assignments, classes)

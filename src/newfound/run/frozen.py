@@ -1,0 +1,185 @@
+"""Images embedded with a frozen encoder: each once, in a cache that runs share.
+
+Shapes: n images, V views, D features.
+"""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from newfound import data
+from newfound.core.encoder import Encoder
+from newfound.core.errors import DataError, RunError
+from newfound.core.files import atomic
+from newfound.core.source import EncoderVersion, Source
+from newfound.data.crops import digest_of
+from newfound.data.dataset import Dataset
+from newfound.data.decode import read_each
+from newfound.data.images import ImageSet
+from newfound.data.vectors import EmbeddedImages
+from newfound.engine.device import resolve_device, resolve_precision
+from newfound.engine.embedding import Embedder
+from newfound.nn.encoders import build_encoder
+from newfound.run.events import Stopped, duration, never
+
+log = logging.getLogger(__name__)
+PAUSE = 30.0
+"""Seconds between two writes of what was embedded."""
+LONG = 10.0
+"""Seconds; what takes longer is announced."""
+CHUNK = 1000
+"""Loaded images whose digests are taken together."""
+Part = tuple[list[str], Tensor]
+"""Digests of images (m,) and their vectors (m, V, D)."""
+
+
+def version_of(name: str) -> tuple[Encoder, EncoderVersion]:
+    """A pretrained encoder, and its record."""
+    encoder = build_encoder(name)
+    preprocessing = str(encoder.preprocessing)
+    return encoder, EncoderVersion(encoder=name, revision=encoder.revision, preprocessing=preprocessing)
+
+
+def load_data(
+    source: Source, cache: Path, device: str = "auto", should_stop: Callable[[], bool] = never
+) -> Dataset:
+    """Read the images of a source; with a frozen encoder, as vectors."""
+    return data.load(source, Embeddings(source, cache, device, should_stop) if source.frozen else None)
+
+
+class Embeddings:
+    """The vectors of images by the frozen encoder of a source; those of earlier calls are in the cache."""
+
+    def __init__(
+        self, source: Source, cache: Path, device: str = "auto", should_stop: Callable[[], bool] = never
+    ) -> None:
+        assert source.frozen
+        self.encoder, self.views = source.frozen, source.views
+        self.device, self.should_stop = resolve_device(device), should_stop
+        made = f"{self.encoder.model_dump_json()}/{self.views}"
+        self.key = blake2b(made.encode(), digest_size=8).hexdigest()
+        self.folder = cache / f"embedded-{self.key}"
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The encoder at work, which must be the same as when the run began."""
+        then, (encoder, now) = self.encoder, version_of(self.encoder.encoder)
+        if now != then:
+            changed = "revision" if now.revision != then.revision else "preprocessing"
+            was, is_now = getattr(then, changed), getattr(now, changed)
+            raise RunError(
+                f"The run was made with another {changed} of {then.encoder}: {was}, and here it is {is_now}."
+            )
+        return Embedder(encoder, self.device, resolve_precision("auto", self.device), self.views)
+
+    def files(self, paths: Sequence[str], strict: bool) -> tuple[EmbeddedImages, list[int], list[str]]:
+        """The vectors of files that can be read, their rows in `paths`, and the others with the reason."""
+        digests, failed = [""] * len(paths), list[str]()
+
+        def read(row: int) -> None:
+            digests[row] = digest_of(Path(paths[row]).read_bytes())
+
+        def embedded(rows: Sequence[int]) -> Iterator[Part]:
+            for each in self.embedder.files([paths[row] for row in rows], strict):
+                failed.extend(each.failed)
+                yield each.digests, each.vectors
+
+        failed += filter(None, read_each(paths, read, strict))
+        vectors = self._vectors(digests, embedded)
+        kept = [row for row, digest in enumerate(digests) if digest in vectors]
+        if not kept:
+            raise DataError(f"None of {len(paths):,} image files can be read. The first is {failed[0]}.")
+        return self._set(vectors, [paths[row] for row in kept], [digests[row] for row in kept]), kept, failed
+
+    def images(self, images: ImageSet) -> EmbeddedImages:
+        """The vectors of loaded images, or of the files that they come from."""
+        if all(map(os.path.isfile, images.names)):
+            return self.files(images.names, strict=True)[0]
+        chunks = images.to(torch.device("cpu")).take_each(torch.split(torch.arange(len(images)), CHUNK))
+        digests = [digest_of(pixels.numpy().tobytes()) for chunk in chunks for pixels in chunk]
+
+        def embedded(rows: Sequence[int]) -> Iterator[Part]:
+            remaining = iter(rows)
+            for vectors in self.embedder.images(images.select(torch.tensor(rows))):
+                yield [digests[row] for row in islice(remaining, len(vectors))], vectors
+
+        return self._set(self._vectors(digests, embedded), images.names, digests)
+
+    def _set(
+        self, vectors: Mapping[str, Tensor], names: Sequence[str], digests: Sequence[str]
+    ) -> EmbeddedImages:
+        """Unit vectors (n, V, D) of the images with these digests."""
+        values = torch.stack([vectors[digest] for digest in digests]).float()
+        images = EmbeddedImages(F.normalize(values, dim=-1).half(), names)
+        images.digests = [self.key + digest for digest in digests]
+        return images
+
+    def _vectors(
+        self, digests: Sequence[str], embedded: Callable[[Sequence[int]], Iterator[Part]]
+    ) -> dict[str, Tensor]:
+        """Digest → vectors (V, D): those in the cache, to which `embedded` adds the rows that are missing."""
+        found = self._cached()
+        missing = {digest: row for row, digest in enumerate(digests) if digest and digest not in found}
+        if not missing:
+            return found
+        began, unsaved = time.monotonic(), list[Part]()
+        saved, told = began, False
+        try:
+            for part in embedded(list(missing.values())):
+                found.update(zip(*part, strict=True))
+                unsaved.append(part)
+                now = time.monotonic()
+                if not told:
+                    self._tell(len(missing), (now - began) * (len(missing) / max(len(part[0]), 1) - 1))
+                    told = True
+                if now - saved >= PAUSE:
+                    self._save(unsaved)
+                    unsaved, saved = [], now
+                if self.should_stop():
+                    raise Stopped
+        finally:
+            self._save(unsaved)
+        return found
+
+    def _tell(self, number: int, seconds: float) -> None:
+        if seconds > LONG:
+            log.info(
+                "embedding %s images with %s takes about %s",
+                f"{number:,}",
+                self.encoder.encoder,
+                duration(seconds),
+            )
+
+    def _save(self, parts: Sequence[Part]) -> None:
+        """A file of its own, so that runs can add to the cache at the same time."""
+        digests = [digest for part, _ in parts for digest in part]
+        if digests:
+            name = digest_of("".join(digests).encode())
+            content = save(
+                {"vectors": torch.cat([vectors for _, vectors in parts])}, {"digests": json.dumps(digests)}
+            )
+            with atomic(self.folder / f"{name}.safetensors") as temporary:
+                temporary.write_bytes(content)
+
+    def _cached(self) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        for path in sorted(self.folder.glob("*.safetensors")):
+            try:
+                with safe_open(path, framework="pt") as file:
+                    digests = json.loads(file.metadata()["digests"])
+                    found.update(zip(digests, file.get_tensor("vectors"), strict=True))
+            except (OSError, SafetensorError):
+                log.warning("%s is damaged; embedding its images again", path)
+        return found
