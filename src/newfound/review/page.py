@@ -193,8 +193,12 @@ def trust_line(trust: Trust) -> str:
     heads = f"; the mean over the heads is {mean}" if used != mean else ""
     largest = trust.largest_class
     baseline = "" if largest is None else f"; one class for all images would give {100 * largest:.1f} %"
+    kmeans = ""
+    if trust.kmeans is not None:
+        kmeans = f"; k-means on the same vectors gives {100 * trust.kmeans:.1f} %"
+        kmeans += ", so this run is no better than k-means" * (trust.accuracy <= trust.kmeans)
     return (
         f"{len(trust.hidden)} known classes were hidden and discovered in the same way "
         f"({', '.join(trust.hidden)}): {used} of their {trust.images:,} images are in the right class "
-        f"(task-aware ACC, Hungarian matching){heads}{baseline}"
+        f"(task-aware ACC, Hungarian matching){heads}{baseline}{kmeans}"
     )

@@ -4,9 +4,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+import torch
+
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import write_record
+from newfound.data.augment import evaluation_view
+from newfound.data.dataset import Dataset
 from newfound.data.holdout import hold_out
+from newfound.metrics.clustering import hungarian_accuracy
 from newfound.run.events import Watch, ignore, never
 from newfound.run.folder import Folder
 from newfound.run.models import Trust
@@ -15,6 +20,8 @@ from newfound.run.run import Run
 from newfound.run.trained import images_of
 
 log = logging.getLogger(__name__)
+STARTS = 10
+"""Of k-means; the one with the lowest inertia counts."""
 
 
 def find_hidden(
@@ -54,6 +61,21 @@ def find_hidden(
         accuracy=train.acc.best_head or 0.0,
         mean_accuracy=train.acc.mean or 0.0,
         largest_class=max(sizes) / sum(sizes) if sizes else None,
+        kmeans=_kmeans(data, recipe.run.seed) if data.split.look.kind == "vectors" else None,
     )
     write_record(folder.trust, trust)
     return trust
+
+
+def _kmeans(data: Dataset, seed: int) -> float:
+    """The accuracy of k-means on the vectors of the hidden classes: what is there without newfound."""
+    from sklearn.cluster import KMeans  # slow to import
+
+    assert data.truth is not None
+    split, look = data.split, data.split.look
+    vectors = split.unlabelled.take(torch.arange(len(split.unlabelled)))
+    points = evaluation_view(vectors, look.size, look.kind, look.mean, look.std)
+    hidden = data.truth.labels >= split.num_known
+    model = KMeans(split.num_novel, n_init=STARTS, random_state=seed).fit(points[hidden].numpy())
+    found = torch.from_numpy(model.labels_).long()
+    return hungarian_accuracy(found, data.truth.labels[hidden] - split.num_known)
