@@ -20,7 +20,7 @@ from newfound.cli.options import method_and_settings
 from newfound.core.registry import ENCODERS, METHODS, method_entry, recipe_for
 from newfound.nn.encoders import build_encoder
 from newfound.run.folder import Folder
-from newfound.run.recipe import split_settings
+from newfound.run.recipe import DEFAULT_METHOD, split_settings
 from tests.tiny import NARROW, STAGE, TINY
 from tools.readme import generated, pages, sections
 
@@ -93,7 +93,7 @@ def test_every_command_parses(page: str, call: str) -> None:
         assert given["action"] in (None, *ACTIONS)
     if verb in ("discover", "estimate") and not EXAMPLES & {given["method"]}:
         method, settings = method_and_settings(given["method"], given["settings"])
-        recipe_for(method, given["data"] or "own", split_settings(settings)[1])
+        recipe_for(method or DEFAULT_METHOD, given["data"] or "own", split_settings(settings)[1])
     if verb == "calibrate":
         known = recipe_for(given["method"], given["data"] or "own").flat()
         assert {word.partition("=")[0] for word in given["settings"]} <= known.keys()

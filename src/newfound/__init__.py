@@ -1,7 +1,7 @@
 """newfound: find the classes nobody has named in a pile of unlabelled images.
 
 data = newfound.from_arrays(images, labels, num_novel=7)      # -1 marks the unlabelled
-results = newfound.discover("iic", data, "runs/mine")
+results = newfound.discover(data=data, out="runs/mine")
 newfound.Review.open("runs/mine").rename({"novel-1": "zebra"})
 """
 

@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ from torch import Tensor
 from newfound.core.errors import DataError, UsageError
 from newfound.core.files import as_path
 from newfound.core.registry import recipe_for
+from newfound.data import load
 from newfound.data.dataset import Dataset
+from newfound.data.images import ImageSet
+from newfound.data.vectors import embedded
 from newfound.metrics import clustering
 from newfound.review.export import write_export
 from newfound.review.page import write_page
@@ -25,17 +29,19 @@ from newfound.run.embed import EmbedReport
 from newfound.run.embed import embed as embed_files
 from newfound.run.events import LogProgress
 from newfound.run.folder import Folder
+from newfound.run.frozen import Embeddings
 from newfound.run.models import Estimate, Results
-from newfound.run.recipe import DEFAULT_METHOD, split_settings
-from newfound.run.run import Run
+from newfound.run.recipe import split_settings
+from newfound.run.run import Run, check_folder, request_of, source_of
+from newfound.run.start import start
 
 log = logging.getLogger("newfound")
 
 
 def discover(
-    method: str,
-    data: Dataset,
-    out: str | Path,
+    method: str | None = None,
+    data: Dataset | None = None,
+    out: str | Path = "",
     *,
     resume: bool = False,
     verbose: bool = True,
@@ -43,21 +49,23 @@ def discover(
 ) -> Results:
     """Find the novel classes of `data` and write `out`/results.json, assignments.csv and report.html.
 
-    Where the data set has no number of novel classes, it is estimated first. Settings are those that
+    Photographs are embedded with the best encoder that is installed, unless the setting `encoder` names one;
+    the method is by default `centroids` on vectors, `iic` on images and `simgcd` on a mixed pile. Where the
+    data set has no number of novel classes, it is estimated first. Settings are those that
     `newfound methods METHOD` lists; `pretrain.epochs` is passed as `**{"pretrain.epochs": 5}`. What a run
     says goes to the logger `newfound`; `verbose` shows it on standard output.
     """
-    run = _run(method, data, out, resume, settings)
     with shown(verbose):
-        return discovered(run)
+        run = _run(method, data, out, resume, settings)
+        return discovered(run, data.split.unlabelled if data else None)
 
 
-def discovered(run: Run) -> Results:
-    """Run it, with its page and what it says about the images."""
+def discovered(run: Run, images: ImageSet | None = None) -> Results:
+    """Run it, with its page, which shows the unlabelled `images`, and what it says about them."""
     tell_about(run.data)
     results = run.discover()
     if run.data.source is None or not run.data.source.has_truth:
-        images = run.data.split.unlabelled
+        images = images or run.data.split.unlabelled
         if trained.has_pictures(images):
             write_page(Review.open(run.folder.path), trained.Pictures(images))
             log.info("open %s to see the classes", run.folder.report)
@@ -71,7 +79,7 @@ def estimate_num_novel(
     data: Dataset,
     out: str | Path,
     *,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     verbose: bool = True,
     **settings: Any,
 ) -> Estimate:
@@ -80,9 +88,9 @@ def estimate_num_novel(
     It resumes by itself, and a later `discover` in the same folder uses it. Settings are those of the
     method, whose pretraining the features come from, and of the estimate: `**{"estimate.max_novel": 30}`.
     """
-    run = _run(method, data, out, False, settings)
     with shown(verbose):
-        tell_about(data)
+        run = _run(method, data, out, False, settings)
+        tell_about(run.data)
         found = run.estimate()
         for warning in found.warnings:
             log.warning(warning)
@@ -123,12 +131,23 @@ def export(
     return write_export(Review.open(run), as_path(out, "out"), form, link)
 
 
-def _run(method: str, data: Dataset, out: str | Path, resume: bool, settings: dict[str, Any]) -> Run:
+def _run(
+    method: str | None, data: Dataset | None, out: str | Path, resume: bool, settings: dict[str, Any]
+) -> Run:
     if not isinstance(data, Dataset) or "num_novel" in settings:
         raise UsageError("Pass the data set that newfound.from_arrays or from_folders makes with num_novel.")
     search, others = split_settings(settings)
-    recipe = recipe_for(method, data.source.name if data.source else "own", others)
     folder = Folder(as_path(out, "out"))
+    begun = folder.request() if resume and folder.config.exists() else None
+    given, side = source_of(data), data.split.look.stored
+    begin = start(given, method, others, lambda: side, begun)
+    recipe = recipe_for(begin.method, begin.source.name, begin.settings)
+    check_folder(folder, request_of(recipe, begin.source), resume, data.num_novel is None)
+    if begin.source.frozen:
+        data = embedded(data, Embeddings(begin.source, folder.cache, recipe.run.device))
+        data = replace(data, source=begin.source, size_reason=f"by {begin.source.frozen}")
+    elif begin.source != given:  # images of another size
+        data = load(begin.source)
     return Run(folder, data, recipe, search=search, resume=resume, watch=LogProgress())
 
 

@@ -148,9 +148,9 @@ def test_dark_images_are_warned_of_before_training(images: OwnImages) -> None:
         Image.fromarray(np.full((16, 16), 4000 + row, np.uint16)).save(f"pile/{row}.tif")
     own = ("--labelled", images.labelled, "--unlabelled", "pile", "--num-novel", "2")
     lines = works("discover", *own, *TINY, "encoder=small", "--stop-after", "0s").splitlines()
-    assert "13 unlabelled" in lines[0]
-    assert lines[1].startswith("warning: 3 of 3 ")
-    assert "dark" in lines[1]
+    assert "13 unlabelled" in lines[1]
+    assert lines[2].startswith("warning: 3 of 3 ")
+    assert "dark" in lines[2]
 
 
 def test_known_classes_are_recognised_and_new_ones_found(images: OwnImages) -> None:

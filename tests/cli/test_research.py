@@ -175,7 +175,7 @@ def test_calibration_uses_nothing_of_the_novel_classes(monkeypatch: pytest.Monke
     call = ("calibrate", "rs", *DIGITS, *short, "top=1,2", "--seeds", "1")
     works(*call, "--out", "true", "--record", "true.json")
     corrupted = _without_novel(load(Source(benchmark="digits", subset=12)))
-    monkeypatch.setattr("newfound.cli.research.load", lambda source: corrupted)
+    monkeypatch.setattr("newfound.cli.research.load_data", lambda *source: corrupted)
     works(*call, "--out", "false", "--record", "false.json")
     true, false = (read_record(Path(name), CalibrationRecord) for name in ("true.json", "false.json"))
     assert [each.acc for each in true.candidates] == [each.acc for each in false.candidates]
@@ -227,7 +227,7 @@ def test_finished_runs_on_other_images_are_not_reused(monkeypatch: pytest.Monkey
     pixels = 255 - found.split.labelled.take(torch.arange(len(found.split.labelled)))
     inverted = ResidentImages(pixels, found.split.labelled.names)
     others = replace(found, split=replace(found.split, labelled=inverted))
-    monkeypatch.setattr("newfound.cli.research.load", lambda source: others)
+    monkeypatch.setattr("newfound.cli.research.load_data", lambda *source: others)
     refused(1, call, "changed")
 
 

@@ -14,19 +14,20 @@ from newfound.cli.progress import Progress, cpu_advice
 from newfound.cli.results import curve_table, show_results
 from newfound.cli.signals import Stopping
 from newfound.core.errors import unknown
-from newfound.core.files import check_writable
 from newfound.core.registry import recipe_for
 from newfound.core.settings import Overrides
 from newfound.core.source import Source
-from newfound.data import load
+from newfound.data.folders import usual_side
 from newfound.estimate.trial import PREFIX, EstimateConfig
 from newfound.report.figures import draw_estimate, verdict
 from newfound.review.page import write_page
 from newfound.review.review import Review
 from newfound.run.folder import Folder
+from newfound.run.frozen import load_data
 from newfound.run.models import Estimate
 from newfound.run.recipe import split_settings
-from newfound.run.run import Run
+from newfound.run.run import Run, check_folder, request_of
+from newfound.run.start import start
 from newfound.run.trained import Pictures, has_pictures
 
 EPILOGS = {
@@ -38,7 +39,7 @@ EPILOGS = {
 
 
 def discover(
-    method: opt.Method = opt.DEFAULT_METHOD,
+    method: opt.AnyMethod = None,
     settings: opt.Settings = None,
     *,
     data: opt.Data = None,
@@ -72,12 +73,12 @@ def discover(
     with _opened(source, method, overrides, out, resume, stop_after, auto=num_novel == opt.AUTO) as run:
         if until is not None:
             if until not in run.recipe.pretraining:
-                raise unknown(f"pretraining stage of {method}", until, run.recipe.pretraining)
+                raise unknown(f"pretraining stage of {run.recipe.method}", until, run.recipe.pretraining)
             run.pretrain(until)
             console().print(f"Pretrained weights are cached in {run.folder.cache}.")
             return
         if run.data.num_novel is None:
-            show_estimate(run.estimate(), run.folder)
+            show_estimate(run.estimate(then_discover=True), run.folder)
         results = run.discover()
     show_results(results)
     console().print(f"written: {run.folder.results}, {run.folder.assignments}")
@@ -88,8 +89,8 @@ def discover(
 
 def estimate(
     method: Annotated[
-        str, typer.Argument(help="The method whose pretraining provides the features.")
-    ] = opt.DEFAULT_METHOD,
+        str | None, typer.Argument(help="The method whose pretraining provides the features.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Argument(help="Settings as key=value, for example pretrain.epochs=20 estimate.max_novel=30."),
@@ -127,7 +128,7 @@ def estimate(
 @contextmanager
 def _opened(
     source: Source,
-    method: str,
+    method: str | None,
     settings: Overrides,
     out: Path | None,
     resume: bool,
@@ -136,31 +137,31 @@ def _opened(
     auto: bool,
 ) -> Iterator[Run]:
     """A run that was checked, with its progress shown; `auto` ignores the known number of novel classes."""
+    folder = Folder(out or Path("runs") / "-".join(filter(None, (source.title, method))))
     unknown_number = auto or source.benchmark is None is source.num_novel
     search, others = split_settings(settings) if unknown_number else ({}, settings)
-    recipe = recipe_for(method, source.name, others)
-    folder = Folder(out or Path("runs") / f"{source.name}-{method}")
-    check_writable(folder.config)
-    data = load(source)
-    if auto:
-        data = replace(data, split=replace(data.split, num_novel=None))
-    show_data(data)
-    with (
-        Progress(cpu_advice(recipe, data.split.look)) as progress,
-        Stopping(stop_after, resume=True) as stopping,
-    ):
-        run = Run(
-            folder,
-            data,
-            recipe,
-            search=search,
-            resume=resume,
-            command=opt.typed_command(),
-            watch=progress,
-            should_stop=stopping,
-        )
-        run.check()
-        yield run
+    begun = folder.request() if resume and folder.config.exists() else None
+    begin = start(source, method, others, lambda: usual_side(source), begun)
+    recipe = recipe_for(begin.method, begin.source.name, begin.settings)
+    check_folder(folder, request_of(recipe, begin.source), resume, unknown_number)
+    with Stopping(stop_after, resume=True) as stopping:
+        data = load_data(begin.source, folder.cache, recipe.run.device, stopping)
+        if auto:
+            data = replace(data, split=replace(data.split, num_novel=None))
+        show_data(data)
+        with Progress(cpu_advice(recipe, data.split.look)) as progress:
+            run = Run(
+                folder,
+                data,
+                recipe,
+                search=search,
+                resume=resume,
+                command=opt.typed_command(),
+                watch=progress,
+                should_stop=stopping,
+            )
+            run.check()
+            yield run
 
 
 def show_estimate(found: Estimate, folder: Folder) -> None:

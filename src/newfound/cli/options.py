@@ -12,12 +12,19 @@ from newfound.cli.signals import time_after
 from newfound.core.errors import UsageError
 from newfound.core.source import OWN_PILE, PileKind, Source
 
-DEFAULT_METHOD = "iic"
 AUTO = "auto"
 """--num-novel where the number is to be estimated."""
 
 RunFolder = Annotated[Path, typer.Argument(help="The run folder.")]
 Method = Annotated[str, typer.Argument(help="The method; `newfound methods` lists them.")]
+AnyMethod = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[METHOD]",
+        help="The method; `newfound methods` lists them. By default centroids on vectors, iic on images, "
+        "simgcd on a mixed pile.",
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Argument(help="Settings as key=value, for example epochs=50 pretrain.epochs=20 alpha=0.1."),
@@ -59,7 +66,7 @@ Pile = Annotated[
 ]
 Size = Annotated[int | None, typer.Option(help="Resize your images to this many pixels a side.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail on the first file that cannot be decoded.")]
-Out = Annotated[Path | None, typer.Option(help="The run folder; by default runs/DATA-METHOD.")]
+Out = Annotated[Path | None, typer.Option(help="The run folder; by default runs/DATA-METHOD, or runs/DATA.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
 StopAfter = Annotated[
     float | None,
@@ -75,11 +82,13 @@ HoldOut = Annotated[
 ]
 
 
-def method_and_settings(method: str, settings: Sequence[str] | None) -> tuple[str, dict[str, str]]:
+def method_and_settings(
+    method: str | None, settings: Sequence[str] | None
+) -> tuple[str | None, dict[str, str]]:
     """METHOD may be left out: a first word with `=` is a setting."""
     words = list(settings or [])
-    if "=" in method:
-        return DEFAULT_METHOD, parse_overrides([method, *words])
+    if method and "=" in method:
+        return None, parse_overrides([method, *words])
     return method, parse_overrides(words)
 
 

@@ -17,6 +17,7 @@ from newfound.core.files import check_writable, write_record
 from newfound.core.source import Source
 from newfound.data import load
 from newfound.data.dataset import Dataset
+from newfound.data.folders import usual_side
 from newfound.data.holdout import hold_out as hold_out_classes
 from newfound.lab import calibrate as calibration
 from newfound.lab.batch import Batch
@@ -24,6 +25,8 @@ from newfound.lab.compare import compare_jobs, compare_records, place_of, termin
 from newfound.lab.recorded import load_records
 from newfound.lab.reproduce import reproduce_jobs, reproduce_source, variation, write_recorded
 from newfound.lab.tables import tables_section
+from newfound.run.frozen import load_data
+from newfound.run.start import start
 
 Seeds = Annotated[int, typer.Option(min=1, help="The number of seeds, from 0 on.")]
 
@@ -88,16 +91,21 @@ def calibrate(
 ) -> None:
     """Choose settings without novel labels: try them on known classes held out as if novel."""
     source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict, embeddings=embeddings)
-    base, candidates = calibration.candidates_of(
-        method, source.name, opt.parse_overrides(settings or []), seeds
-    )
+    words = opt.parse_overrides(settings or [])
+    tried = {key: value for key, value in words.items() if "," in value}
+    if not tried.keys() & {"encoder", "trains"}:
+        fixed = {key: value for key, value in words.items() if key not in tried}
+        begin = start(source, method, fixed, lambda: usual_side(source))
+        source, words = begin.source, {**begin.settings, **tried}
+    base, candidates = calibration.candidates_of(method, source.name, words, seeds)
     if record is not None:
         calibration.check_replaceable(record, method, candidates)
     jobs = calibration.jobs_of(candidates, out / source.name / method)
     check_writable(jobs[0].folder.config)
     # The number of novel classes only decides how many unlabelled images are read; they are dropped.
     number = None if source.benchmark else 1
-    images = hold_out_classes(load(source.model_copy(update={"num_novel": number})), hold_out)
+    source = source.model_copy(update={"num_novel": number})
+    images = hold_out_classes(load_data(source, jobs[0].folder.cache, base.run.device), hold_out)
     with _batch(images, stop_after) as batch:
         results = list(batch.results(jobs))
     found = calibration.record_of(base, images, candidates, results)

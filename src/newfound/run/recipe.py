@@ -20,7 +20,8 @@ from newfound.losses.divergence import inter_class, intra_class
 from newfound.nn.encoders import build_encoder, encoder_for
 from newfound.run.models import Request
 
-DEFAULT_METHOD, VECTOR_METHOD = "iic", "centroids"
+DEFAULT_METHOD, VECTOR_METHOD, MIXED_METHOD = "iic", "centroids", "simgcd"
+"""For images, for vectors, and for mixed piles of either."""
 NETWORK_STAGES = ("rotnet", "pretrain", "known")
 """Pretraining stages that train a classifier of the known classes and need no number of novel ones."""
 
@@ -95,11 +96,6 @@ def extra_loss(constraints: ConstraintConfig, task: Task) -> Extra | None:
         return losses
 
     return extra
-
-
-def default_method(name: str) -> str:
-    """The method for a benchmark or kind of data, unless another is named."""
-    return VECTOR_METHOD if name == "vectors" else DEFAULT_METHOD
 
 
 def split_settings(settings: Overrides) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,0 +1,142 @@
+"""How a run begins: with which method, and from which encoder.
+
+A frozen encoder is part of where the data comes from: discovery then sees vectors, with the settings that a
+method has for them.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from newfound.core.errors import Hint, UsageError
+from newfound.core.registry import method_entry, recipe_for
+from newfound.core.settings import Overrides, RunConfig, checked
+from newfound.core.source import Source
+from newfound.data.benchmarks import find_benchmark
+from newfound.engine.device import resolve_device
+from newfound.nn.encoders import PREFERRED, encoder_class, missing, preprocessing_of
+from newfound.run.frozen import version_of
+from newfound.run.models import Request
+from newfound.run.recipe import DEFAULT_METHOD, MIXED_METHOD, VECTOR_METHOD
+
+log = logging.getLogger(__name__)
+TINY = 32
+"""Images up to this side are no photographs, which pretrained encoders are for."""
+CPU_SIDE, CPU_ENCODER = 64, "small"
+"""What is trained from scratch on a CPU, so that it takes minutes."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A call in which nothing is left open."""
+
+    method: str
+    source: Source
+    settings: dict[str, Any]
+
+
+def start(
+    source: Source,
+    method: str | None,
+    settings: Overrides,
+    side: Callable[[], int],
+    begun: Request | None = None,
+) -> Start:
+    """Choose what the call leaves open, and say so.
+
+    `side` tells how large a user's own images are; `begun` is the run to resume, which has chosen before.
+    """
+    if source.name != "vectors":
+        source, settings = _with_encoder(source, method, settings, side, begun)
+    if "views" in settings:
+        raise UsageError("views only applies to a frozen encoder.")
+    if method is None:
+        default, what = default_method(source)
+        method = begun.method if begun else default
+        log.info("method: %s, the default for %s", method, what)
+    return Start(method, source, dict(settings))
+
+
+def default_method(source: Source) -> tuple[str, str]:
+    """The method for a source unless another is named, and what it is the default for."""
+    pile = source.pile or (find_benchmark(source.benchmark)[1].pile if source.benchmark else "novel")
+    if pile == "mixed":
+        return MIXED_METHOD, "mixed piles"
+    return (VECTOR_METHOD, "vectors") if source.name == "vectors" else (DEFAULT_METHOD, "images")
+
+
+def _with_encoder(
+    source: Source, method: str | None, settings: Overrides, side: Callable[[], int], begun: Request | None
+) -> tuple[Source, Overrides]:
+    """The source with its frozen encoder, if it gets one, and the settings that remain."""
+    run = checked(
+        RunConfig, {key: settings[key] for key in ("encoder", "views", "device") if key in settings}
+    )
+    name, trains = run.encoder, settings.get("trains")
+    if begun and not settings.keys() & {"encoder", "views", "trains"}:
+        return _as_begun(source, settings, begun)
+    if _is_open(source, method, settings) and (pixels := side()) > TINY:
+        name = _best_installed()
+        on_cpu = resolve_device(run.device).type == "cpu"
+        if name == "auto" and on_cpu and pixels > CPU_SIDE and source.labelled:
+            what = f"{CPU_SIDE} pixels with encoder={CPU_ENCODER}"
+            log.info("on a CPU: trained at %s, which takes minutes rather than hours", what)
+            return source.model_copy(update={"size": CPU_SIDE}), {**settings, "encoder": CPU_ENCODER}
+    kind = None if name == "auto" else encoder_class(name)
+    if kind and kind.of_vectors:
+        raise UsageError(f"The encoder {name} does not take images.")
+    if name == "auto" or preprocessing_of(name) is None:
+        if trains == "heads":
+            raise UsageError("trains=heads needs a pretrained encoder.", Hint.ENCODERS)
+        return source, settings
+    if trains in (None, "heads") and _takes_vectors(method):
+        frozen = {"embedded_by": version_of(name)[1], "views": run.views}
+        return source.model_copy(update=frozen), _without_encoder(settings)
+    if trains is None:
+        return source, settings
+    stages = recipe_for(method or default_method(source)[0], source.name).pretraining
+    return source, {**{f"{stage}.trains": trains for stage in stages}, **settings}
+
+
+def _is_open(source: Source, method: str | None, settings: Overrides) -> bool:
+    """Whether the call leaves the encoder of a user's own images open."""
+    named = (
+        settings.keys() & {"encoder", "weights", "pretrained"} or settings.get("trains", "heads") != "heads"
+    )
+    return source.name == "own" and source.size is None and not named and _takes_vectors(method)
+
+
+def _takes_vectors(method: str | None) -> bool:
+    return method is None or method_entry(method).values_for("vectors")[0] != "default"
+
+
+def _without_encoder(settings: Overrides) -> Overrides:
+    return {key: value for key, value in settings.items() if key not in ("encoder", "trains", "views")}
+
+
+def _as_begun(source: Source, settings: Overrides, begun: Request) -> tuple[Source, Overrides]:
+    """What the run to resume began with."""
+    if begun.source.frozen:
+        frozen = {"embedded_by": begun.source.frozen, "views": begun.source.views}
+        return source.model_copy(update=frozen), _without_encoder(settings)
+    size = source.size or begun.source.size
+    return source.model_copy(update={"size": size}), {"encoder": begun.settings["encoder"], **settings}
+
+
+def _best_installed() -> str:
+    """The best pretrained encoder that is there, or `auto` for one that is trained from scratch; says so."""
+    first, last = next(iter(PREFERRED)), list(PREFERRED)[-1]
+    best = next((name for name in PREFERRED if not missing(name)), None)
+    if best == first:
+        log.info("encoder: %s, which is in the local cache", best)
+        return best
+    better = first if best else last
+    log.info(
+        "encoder: %s; encoder=%s would be better (%s, %s)",
+        f"{best}, the best one installed"
+        if best
+        else "trained from scratch, since no pretrained one is installed",
+        *(better, missing(better), PREFERRED[better]),
+    )
+    return best or "auto"
