@@ -56,8 +56,29 @@ def discover(
     says goes to the logger `newfound`; `verbose` shows it on standard output.
     """
     with shown(verbose):
-        run = _run(method, data, out, resume, settings)
+        run = opened(method, data, out, resume, settings)
         return discovered(run, data.split.unlabelled if data else None)
+
+
+def opened(
+    method: str | None, data: Dataset | None, out: str | Path, resume: bool, settings: dict[str, Any]
+) -> Run:
+    """A run on the data set, or on vectors of its images; its folder was checked."""
+    if not isinstance(data, Dataset) or "num_novel" in settings:
+        raise UsageError("Pass the data set that newfound.from_arrays or from_folders makes with num_novel.")
+    search, others = split_settings(settings)
+    folder = Folder(as_path(out, "out"))
+    begun = folder.request() if resume and folder.config.exists() else None
+    given, side = source_of(data), data.split.look.stored
+    begin = start(given, method, others, lambda: side, begun)
+    recipe = recipe_for(begin.method, begin.source.name, begin.settings)
+    check_folder(folder, request_of(recipe, begin.source), resume, data.num_novel is None)
+    if begin.source.frozen:
+        data = embedded(data, Embeddings(begin.source, folder.cache, recipe.run.device))
+        data = replace(data, source=begin.source, size_reason=f"by {begin.source.frozen}")
+    elif begin.source != given:  # images of another size
+        data = load(begin.source)
+    return Run(folder, data, recipe, search=search, resume=resume, watch=LogProgress())
 
 
 def discovered(run: Run, images: ImageSet | None = None) -> Results:
@@ -89,7 +110,7 @@ def estimate_num_novel(
     method, whose pretraining the features come from, and of the estimate: `**{"estimate.max_novel": 30}`.
     """
     with shown(verbose):
-        run = _run(method, data, out, False, settings)
+        run = opened(method, data, out, False, settings)
         tell_about(run.data)
         found = run.estimate()
         for warning in found.warnings:
@@ -129,26 +150,6 @@ def export(
     Returns class → folder where a folder could not have the name of its class.
     """
     return write_export(Review.open(run), as_path(out, "out"), form, link)
-
-
-def _run(
-    method: str | None, data: Dataset | None, out: str | Path, resume: bool, settings: dict[str, Any]
-) -> Run:
-    if not isinstance(data, Dataset) or "num_novel" in settings:
-        raise UsageError("Pass the data set that newfound.from_arrays or from_folders makes with num_novel.")
-    search, others = split_settings(settings)
-    folder = Folder(as_path(out, "out"))
-    begun = folder.request() if resume and folder.config.exists() else None
-    given, side = source_of(data), data.split.look.stored
-    begin = start(given, method, others, lambda: side, begun)
-    recipe = recipe_for(begin.method, begin.source.name, begin.settings)
-    check_folder(folder, request_of(recipe, begin.source), resume, data.num_novel is None)
-    if begin.source.frozen:
-        data = embedded(data, Embeddings(begin.source, folder.cache, recipe.run.device))
-        data = replace(data, source=begin.source, size_reason=f"by {begin.source.frozen}")
-    elif begin.source != given:  # images of another size
-        data = load(begin.source)
-    return Run(folder, data, recipe, search=search, resume=resume, watch=LogProgress())
 
 
 def tell_about(data: Dataset) -> None:

@@ -17,29 +17,26 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from newfound.api import discovered, shown
+from newfound.api import discovered, opened, shown
 from newfound.core.errors import DataError, Hint, UsageError
 from newfound.core.files import as_path, atomic_folder
-from newfound.core.registry import recipe_for
 from newfound.data import arrays
 from newfound.data.arrays import Labels
 from newfound.data.images import ImageSet
 from newfound.data.vectors import Vectors, from_embeddings, unit_vectors
 from newfound.metrics.protocols import task_agnostic
 from newfound.run.assignments import Assignments
-from newfound.run.events import LogProgress
 from newfound.run.folder import Folder
+from newfound.run.frozen import Embeddings
 from newfound.run.models import Results
 from newfound.run.pile import Floats
-from newfound.run.recipe import DEFAULT_METHOD, changed_settings, split_settings, stored_recipe
-from newfound.run.run import Run
+from newfound.run.recipe import VECTOR_METHOD, changed_settings, stored_recipe
 from newfound.run.trained import Trained
 
 log = logging.getLogger(__name__)
 Samples = Any
 """Vectors (n, D) in any form that scikit-learn takes, or images (n, H, W), (n, H, W, C) or in a list."""
 Classes = NDArray[np.generic]
-VECTOR_METHOD = "centroids"
 
 
 class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,9 +47,9 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
     np.array(["cat", -1])). If all vectors are labelled, there is nothing to discover: a plain classifier.
 
     num_novel: how many novel classes, or "auto"; method: `newfound.method_names()` lists them, and None is
-    centroids for vectors, iic for images; out: a new folder for the run, None for a temporary one (`save`
-    keeps it); random_state: the seed; settings: those of `newfound methods METHOD`; verbose: show progress
-    on standard output.
+    centroids for vectors, and for photographs if a pretrained encoder is installed, iic for other images;
+    out: a new folder for the run, None for a temporary one (`save` keeps it); random_state: the seed;
+    settings: those of `newfound methods METHOD`; verbose: show progress on standard output.
 
     After `fit`: classes_ are the known classes as in y, then the novel ones, numbered on from the highest or
     named novel-1, novel-2, ...; labels_ (n,) are the given and found classes; results_ is the run's record;
@@ -75,15 +72,12 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
     def fit(self, X: Samples, y: Labels) -> Self:
         """Discover the classes of the samples whose label is -1."""
         seed = int(self.random_state) if isinstance(self.random_state, Integral) else self.random_state
-        search, settings = split_settings({"seed": seed, **(self.settings or {})})
         vectors = not _are_images(X)
         if vectors:
             X, y = self._validated(X, y)
         places, known = arrays.encoded(y, len(X))
-        method = self.method or (VECTOR_METHOD if vectors else DEFAULT_METHOD)
-        recipe = recipe_for(method, "vectors" if vectors else "own", settings)
         num_novel = None if self.num_novel == "auto" else self.num_novel
-        if num_novel is None and vectors and method == VECTOR_METHOD and places.min() >= 0:
+        if num_novel is None and vectors and self.method in (None, VECTOR_METHOD) and places.min() >= 0:
             log.warning("y has no -1, so no novel classes are looked for")
             num_novel = 0
         data = (from_embeddings if vectors else arrays.from_arrays)(X, y, num_novel)
@@ -94,7 +88,8 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         if folder.config.exists():
             raise UsageError(f"{folder.path} already holds a run.", Hint.NEW_FOLDER)
         with shown(self.verbose):
-            results = discovered(Run(folder, data, recipe, search=search, watch=LogProgress()))
+            run = opened(self.method, data, folder.path, False, {"seed": seed, **(self.settings or {})})
+            results = discovered(run, data.split.unlabelled)
         self._open(folder, results, known)
         assert results.classes is not None
         places[places < 0] = Assignments.read(folder.assignments, results.classes).ids
@@ -158,11 +153,13 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         Classes that all read as whole numbers are numbers.
         """
         run = Folder(as_path(folder, "folder").absolute())
-        request = run.request()
-        if request.source.arrays is None:
+        request, source = run.request(), run.request().source
+        if source.arrays is None:
             raise UsageError(f"{folder} is not a run on arrays. Use newfound.predict for it.")
         results, recipe = run.read_results(), stored_recipe(request)
-        settings = changed_settings(recipe, request.source.name)
+        settings: dict[str, Any] = {"encoder": recipe.run.encoder, **changed_settings(recipe, source.name)}
+        if source.frozen:
+            settings |= {"encoder": source.frozen.encoder, "views": source.views}
         seed = settings.pop("seed", 0)
         known, novel = (results.classes.known, results.classes.novel) if results.classes else ([], [])
         found = cls(len(novel) or "auto", recipe.method, random_state=seed, settings=settings)
@@ -172,11 +169,13 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
 
     def _open(self, folder: Folder, results: Results, known: Classes) -> None:
         self.run_, self.results_, self._trained = folder.path, results, Trained.load(folder)
+        source = folder.request().source
+        self._embedder = Embeddings(source, folder.cache).embedder if source.frozen else None
         novel = np.array(results.classes.novel if results.classes else [], np.str_)
         if known.dtype.kind != "U":
             novel = known.max() + 1 + np.arange(len(novel))
         self.classes_ = np.concatenate([known, novel])
-        if self._trained.state.look.kind == "vectors":
+        if self._trained.state.look.kind == "vectors" and not source.frozen:
             self.n_features_in_ = self._trained.state.look.size
 
     @property
@@ -199,12 +198,14 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
 
     def _samples(self, X: Samples) -> ImageSet:
         look = self._trained.state.look
-        if look.kind == "vectors":
+        if look.kind == "vectors" and not self._embedder:
             values = unit_vectors(self._validated(X))
             return Vectors(values, [f"vector-{row}" for row in range(len(values))])
         images = arrays.array_images(X, (look.stored, look.stored))
         for warning in arrays.dark_warnings(images):
             log.warning(warning)
+        if self._embedder:
+            return Vectors(unit_vectors(torch.cat(list(self._embedder.images(images)))), images.names)
         return images
 
 

@@ -1,5 +1,6 @@
 """Images embedded with a frozen encoder, and the cache of their vectors."""
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from PIL import Image
+from sklearn.base import clone
 from torch import nn
 
 import newfound
@@ -177,18 +180,42 @@ def _assigned(folder: Folder) -> tuple[list[str], list[str]]:
     return [line[0] for line in lines], [line[1] for line in lines]
 
 
-def test_arrays_have_a_page_with_their_own_pictures(tmp_path: Path) -> None:
+@pytest.fixture
+def arrays() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Photographs of six classes, the last two of them unlabelled."""
     random = np.random.default_rng(0)
-    labels = np.repeat([0, 1, 2, 3, -1, -1], EACH)
-    images = (
-        random.integers(0, 60, (len(labels), 40, 40, 3))
-        + np.repeat(np.arange(6), EACH)[:, None, None, None] * 30
-    )
-    data = newfound.from_arrays(images.astype(np.uint8), labels, NOVEL)
+    images = random.integers(0, 60, (6 * EACH, 40, 40, 3))
+    for row, image in enumerate(images):
+        image[6 * (row // EACH) :][:6] += 150  # a bright bar, each class has its own
+    return images.astype(np.uint8), np.repeat([0, 1, 2, 3, -1, -1], EACH)
+
+
+def test_arrays_have_a_page_with_their_own_pictures(
+    arrays: tuple[NDArray[np.uint8], NDArray[np.int64]], tmp_path: Path
+) -> None:
+    data = newfound.from_arrays(*arrays, NOVEL)
     results = newfound.discover(None, data, tmp_path / "run", encoder="colours", views=2, verbose=False)
     assert results.embedded_by is not None
     assert (tmp_path / "run" / "report.html").read_text().count("<img") >= NOVEL * EACH
     assert Folder(tmp_path / "run").request().source.views == 2
+
+
+def test_the_estimator_embeds_photographs(
+    arrays: tuple[NDArray[np.uint8], NDArray[np.int64]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newfound.run.start.PREFERRED", {"colours": "no download"})
+    X, y = arrays
+    found = newfound.NovelClassDiscovery(NOVEL).fit(X, y)
+    assert (found.results_.method, str(found.results_.embedded_by)) == ("centroids", "colours@1")
+    assert found.predict(X).tolist() == found.labels_.tolist()
+    assert found.transform(list(X[:2])).shape == (2, Colours.dim)
+    assert not hasattr(found, "n_features_in_")
+    found.save(tmp_path / "model")
+    copy = pickle.loads(pickle.dumps(found))
+    monkeypatch.setattr("newfound.run.start.PREFERRED", {"lite0": "no download"})
+    again = newfound.NovelClassDiscovery.load(tmp_path / "model")
+    for other in (copy, again, clone(again).fit(X, y)):
+        assert np.array_equal(other.predict_proba(X), found.predict_proba(X))
 
 
 @pytest.mark.parametrize("trains", ["all", "last-block"])

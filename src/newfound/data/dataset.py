@@ -34,7 +34,8 @@ class Look:
     mean: Channels
     std: Channels
     stored: int
-    """Side of the square that files are resized to; larger than `size` if evaluation crops the centre."""
+    """Side of the square that images are resized to, before they are embedded if they are; larger than `size`
+    if evaluation crops the centre."""
 
     @property
     def crops(self) -> bool:

@@ -62,7 +62,7 @@ def embedded(dataset: Dataset, frozen: Frozen) -> Dataset:
     """The data set with vectors in place of its images."""
     split, truth = dataset.split, dataset.truth
     labelled, unlabelled = frozen.images(split.labelled), frozen.images(split.unlabelled)
-    look = vector_look(labelled.pixels.shape[-1])
+    look = replace(vector_look(labelled.pixels.shape[-1]), stored=split.look.stored)
     vectors = replace(split, labelled=labelled, unlabelled=unlabelled, look=look)
     test = truth and replace(truth, test=frozen.images(truth.test))
     return replace(dataset, split=vectors, truth=test, size_reason="")
