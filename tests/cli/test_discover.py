@@ -146,7 +146,7 @@ def test_a_finished_run_stays_as_it_is(run: Finished, tmp_path: Path) -> None:
     assert one == other
 
 
-STOPPING = "Ctrl-C: stopping at the end of this epoch. Press it again to stop at once.\n"
+STOPPING = "Ctrl-C: stopping at the next checkpoint. Press it again to stop at once.\n"
 AGAIN = "Repeat the command with --resume to continue.\n"
 
 

@@ -43,7 +43,7 @@ def time_after(text: str) -> float:
 
 
 class Stopping:
-    """Whether to stop at the end of this epoch; within the block a second Ctrl-C stops at once.
+    """Whether to stop at the next checkpoint; within the block a second Ctrl-C stops at once.
 
     A thread listens, because Python's own handlers wait for the operation that is running, and a step of a
     large network can take a minute.
@@ -93,7 +93,7 @@ class Stopping:
                 presses += received[0] == signal.SIGINT
                 if presses == 1:
                     console().print(
-                        "Ctrl-C: stopping at the end of this epoch. Press it again to stop at once."
+                        "Ctrl-C: stopping at the next checkpoint. Press it again to stop at once."
                     )
                 elif presses > 1:
                     console().show_cursor()  # the bar hides it
