@@ -110,7 +110,7 @@ def test_what_was_embedded_survives_an_interruption(
 
         patch.setattr(Embedder, "files", interrupted)
         done = newfound("embed", pile, "--encoder", "colours", "--out", feats)
-    assert (done.code, done.err) == (130, "error: Stopped by Ctrl-C. Repeat the command to continue.\n")
+    assert (done.code, done.err) == (130, "Stopped by Ctrl-C. Repeat the command to continue.\n")
     assert sorted(path.name for path in feats.glob("*.parquet")) == [
         "embeddings-00000.parquet",
         "embeddings-00001.parquet",
