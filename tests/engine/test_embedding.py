@@ -1,5 +1,6 @@
 """A pretrained encoder applied to files and image sets."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from newfound.core.encoder import Encoder, Preprocessing
 from newfound.core.errors import DataError
 from newfound.data.images import ResidentImages
+from newfound.engine import embedding
 from newfound.engine.embedding import Embedder
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)
@@ -91,6 +93,28 @@ def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     assert found.failed == [f"{paths[1]}: not an image that Pillow can read"]
     with pytest.raises(DataError, match=r"1\.png"):
         list(embedder().files(paths, strict=True))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="needs Linux")
+def test_worker_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding, "BATCH", {"cpu": 12})  # of 4 files, all views counted
+    paths = photographs(tmp_path, [(40, 30), (30, 41), (16, 17)] * 30)
+    Path(paths[50]).write_text("no image")
+
+    def found() -> tuple[Tensor, list[object]]:
+        batches = list(embedder(views=3).files(paths))
+        assert len(batches) == 23
+        return torch.cat([each.vectors for each in batches]), [
+            (each.rows, each.digests, each.failed) for each in batches
+        ]
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    vectors, rest = found()
+    monkeypatch.setattr(
+        os, "sched_getaffinity", lambda pid: {0, 1}
+    )  # 5 batches in flight, so places are reused
+    assert torch.equal(found()[0], vectors)
+    assert found()[1] == rest
 
 
 def test_loaded_images_are_resized_as_a_whole() -> None:

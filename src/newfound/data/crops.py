@@ -1,10 +1,10 @@
 """Image files as a pretrained encoder takes them: undistorted squares, in one or more views."""
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,8 @@ from torch import Tensor
 
 from newfound.core.encoder import Preprocessing
 from newfound.data.augment.geometry import Resized
-from newfound.data.decode import Pixels, check_regular, read_each, upright_rgb
+from newfound.data.decode import Pixels, Reading, check_regular, upright_rgb
+from newfound.data.workers import AHEAD, num_workers, read_each, shared
 
 RANDOM = Resized(0.4, 1.0)
 """The boxes of further views."""
@@ -26,7 +27,7 @@ class Crops:
     """The crops of some files; those that could not be read are left out."""
 
     pixels: Tensor
-    """(n, C, S, S, 3) uint8, as Pillow has them."""
+    """(n, C, S, S, 3) uint8, as Pillow has them; the next crops may overwrite them."""
     kept: list[int]
     """The rows of the files that were read."""
     digests: list[str]
@@ -40,43 +41,38 @@ def digest_of(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
 
 
-def num_crops(views: int) -> int:
-    """How many crops make so many views: the second view mirrors the first."""
-    return max(views - 1, 1)
-
-
-def crop_all(
+def crop_each(
     paths: Sequence[str],
     preprocessing: Preprocessing,
     views: int,
+    batch: int,
     strict: bool,
-    note: Callable[[int], None] | None = None,
-) -> Crops:
-    """Decode files, on all cores; with `strict` the first that cannot be decoded is an error."""
-    side = preprocessing.size
-    pixels = np.empty((len(paths), num_crops(views), side, side, 3), np.uint8)
-    digests = [""] * len(paths)
+    reading: Reading,
+) -> Iterator[Crops]:
+    """Decode files on all cores, so many at a time, in order; with `strict` one that fails is an error."""
+    side, crops = preprocessing.size, max(views - 1, 1)  # the second view mirrors the first
+    places = (AHEAD * num_workers(len(paths), batch) + 1) * batch
+    pixels = shared(places, crops, side, side, 3)
 
-    def read(row: int) -> None:
+    def read(row: int) -> tuple[str, list[int]]:
         check_regular(paths[row])
         content = Path(paths[row]).read_bytes()
-        seed = digest_of(content)
+        digest = digest_of(content)
+        peaks: list[int] = []
         with Image.open(BytesIO(content)) as image:
-            crops = _crops(
-                upright_rgb(image, preprocessing.shorter or side, note), preprocessing, views, seed
-            )
-        np.stack(crops, out=pixels[row])
-        digests[row] = seed
+            upright = upright_rgb(image, preprocessing.shorter or side, peaks.append)
+            np.stack(_crops(upright, preprocessing, views, digest), out=pixels[row % places])
+        return digest, peaks
 
-    failures = list(read_each([os.fspath(path) for path in paths], read, strict))
-    kept = [row for row, failure in enumerate(failures) if not failure]
-    whole = len(kept) == len(paths)
-    return Crops(
-        torch.from_numpy(pixels if whole else pixels[kept]),
-        kept,
-        [digests[row] for row in kept],
-        list(filter(None, failures)),
-    )
+    for part in read_each(paths, read, strict, batch):
+        first = part.rows[0] % places
+        whole = len(part.kept) == len(part.rows)
+        taken = slice(first, first + len(part.kept)) if whole else [row % places for row in part.kept]
+        reading.peaks += chain(*(peaks for _, peaks in part.results))
+        reading.count(len(part.rows))
+        yield Crops(
+            torch.from_numpy(pixels[taken]), part.kept, [each for each, _ in part.results], part.failed
+        )
 
 
 def _crops(image: Image.Image, look: Preprocessing, views: int, seed: str) -> list[Pixels]:

@@ -7,19 +7,18 @@ rotation is applied; an animation gives its first frame.
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps
 from torch import Tensor
 
-from newfound.core.errors import DataError, Hint, reason_of
+from newfound.data.workers import read_each, shared
 
 log = logging.getLogger(__name__)
 Pixels = npt.NDArray[np.uint8]
@@ -61,12 +60,6 @@ class Reading:
             f"span 0 (black) to {WHITE:,} (white), and the largest is {max(dark):,}. Convert all images to 8 "
             "bits in the same way, new ones too."
         ]
-
-    def over(self, results: Iterable[str]) -> Iterator[str]:
-        """The same results, each counted as one file."""
-        for result in results:
-            self.count(1)
-            yield result
 
     def count(self, number: int) -> None:
         """So many files more are done; logs progress every few seconds."""
@@ -131,50 +124,37 @@ def decode_all(
 
     With `strict` the first file that cannot be decoded is an error. Without `keep` there are no pixels.
     """
-    pixels = np.empty((len(paths) if keep else 0, 3, *size), np.uint8)
-    note = reading.peaks.append if reading else None
+    pixels = shared(len(paths) if keep else 0, 3, *size)
 
-    def read(row: int) -> None:
-        image = decode(paths[row], size, note, crop)
+    def read(row: int) -> list[int]:
+        peaks: list[int] = []
+        image = decode(paths[row], size, peaks.append, crop)
         if keep:
             pixels[row] = image.transpose(2, 0, 1)
+        return peaks
 
-    results = read_each(paths, read, strict)
-    failures = list(reading.over(results) if reading else results)
-    kept = [row for row, failure in enumerate(failures) if not failure]
+    kept: list[int] = []
+    failed: list[str] = []
+    for part in read_each(paths, read, strict):
+        kept += part.kept
+        failed += part.failed
+        if reading:
+            reading.peaks += chain(*part.results)
+            reading.count(len(part.rows))
     whole = not keep or len(kept) == len(paths)
-    return torch.from_numpy(pixels if whole else pixels[kept]), kept, list(filter(None, failures))
-
-
-def read_each(paths: Sequence[str], read: Callable[[int], None], strict: bool) -> Iterator[str]:
-    """Call `read` with each row of `paths`, on all cores: path and reason of one that fails, else nothing.
-
-    With `strict` the first failure is an error.
-    """
-
-    def attempt(row: int) -> str:
-        try:
-            read(row)
-        except Exception as error:  # Pillow's readers raise whatever their parsers raise
-            if strict:
-                raise DataError(f"Cannot read {paths[row]}: {_reason(error)}.", Hint.NO_STRICT) from error
-            return f"{paths[row]}: {_reason(error)}"
-        return ""
-
-    return _pool().map(attempt, range(len(paths)))
+    return torch.from_numpy(pixels if whole else pixels[kept]), kept, failed
 
 
 def stored_sizes(paths: Sequence[str]) -> list[Size | None]:
     """(height, width) of each file before any EXIF rotation; None without a readable header."""
 
-    def size(path: str) -> Size | None:
-        try:
-            with _opened(path) as image:
-                return image.height, image.width
-        except Exception:  # decoding fails too, and reports the reason
-            return None
+    def size(row: int) -> Size:
+        with _opened(paths[row]) as image:
+            return image.height, image.width
 
-    return list(_pool().map(size, paths))
+    parts = list(read_each(paths, size))
+    found = {row: each for part in parts for row, each in zip(part.kept, part.results, strict=True)}
+    return [found.get(row) for row in range(len(paths))]  # decoding reports why there is none
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -214,16 +194,3 @@ def _white_is_zero(image: ImageFile.ImageFile) -> bool:
             "separate colour planes of more than 8 bits; save the image with 8 bits, or interleaved"
         )
     return _is_wide(image) and tags.get(PHOTOMETRIC) == 0
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="decode")
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, UnidentifiedImageError):
-        return "not an image that Pillow can read"
-    if isinstance(error, Image.DecompressionBombError) and Image.MAX_IMAGE_PIXELS:
-        return f"more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels, Pillow's limit; scale it down"
-    return reason_of(error)

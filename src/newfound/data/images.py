@@ -136,9 +136,9 @@ class StreamedImages(ImageSet):
         return digest.hexdigest()
 
 
-def prefetch(function: Callable[[T], R], items: Iterable[T], threads: int = 1) -> Iterator[R]:
-    """`map` that computes the next results on other threads while one is in use."""
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="prefetch")
+def prefetch(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """`map` that computes the next results on another thread while one is in use."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
     pending: deque[Future[R]] = deque()
     try:
         for item in items:

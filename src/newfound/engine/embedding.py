@@ -6,7 +6,7 @@ are random resized crops, the same in every call.
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +17,9 @@ from newfound.core.errors import Hint, UsageError
 from newfound.core.seed import generator
 from newfound.data.augment.geometry import Crop, Flip
 from newfound.data.augment.op import apply, noise_of
-from newfound.data.crops import RANDOM, Crops, crop_all
+from newfound.data.crops import RANDOM, crop_each
 from newfound.data.decode import Reading
-from newfound.data.images import ImageSet, on_device, prefetch
+from newfound.data.images import ImageSet, on_device
 
 log = logging.getLogger(__name__)
 BATCH = {"cpu": 8, "cuda": 256}
@@ -64,18 +64,9 @@ class Embedder:
         `strict` the first file that cannot be read is an error.
         """
         reading = Reading(len(paths), "Embedding")
-        batches = torch.split(torch.arange(len(paths)), self.batch)
-
-        def read(rows: Tensor) -> Crops:
-            some = [paths[row] for row in rows.tolist()]
-            crops = crop_all(some, self.look, self.views, strict, reading.peaks.append)
-            return replace(crops, pixels=on_device(crops.pixels, self.device))
-
-        # Two batches at a time, so that no core waits for the last file of one.
-        for rows, crops in zip(batches, prefetch(read, batches, threads=2), strict=True):
-            vectors = self._encode(crops.pixels.movedim(-1, 2))
-            reading.count(len(rows))
-            yield Embedded(rows[crops.kept].tolist(), vectors, crops.digests, crops.failed)
+        for crops in crop_each(paths, self.look, self.views, self.batch, strict, reading):
+            vectors = self._encode(on_device(crops.pixels, self.device).movedim(-1, 2))
+            yield Embedded(crops.kept, vectors, crops.digests, crops.failed)
         for warning in reading.warnings:
             log.warning(warning)
 

@@ -26,9 +26,10 @@ from newfound.core.files import atomic
 from newfound.core.source import EncoderVersion, Source
 from newfound.data.crops import digest_of
 from newfound.data.dataset import Dataset
-from newfound.data.decode import read_each
+from newfound.data.decode import check_regular
 from newfound.data.images import ImageSet
 from newfound.data.vectors import EmbeddedImages
+from newfound.data.workers import read_each
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.embedding import Embedder
 from newfound.nn.encoders import build_encoder
@@ -88,15 +89,19 @@ class Embeddings:
         """The vectors of files that can be read, their rows in `paths`, and the others with the reason."""
         digests, failed = [""] * len(paths), list[str]()
 
-        def read(row: int) -> None:
-            digests[row] = digest_of(Path(paths[row]).read_bytes())
+        def read(row: int) -> str:
+            check_regular(paths[row])
+            return digest_of(Path(paths[row]).read_bytes())
 
         def embedded(rows: Sequence[int]) -> Iterator[Part]:
             for each in self.embedder.files([paths[row] for row in rows], strict):
                 failed.extend(each.failed)
                 yield each.digests, each.vectors
 
-        failed += filter(None, read_each(paths, read, strict))
+        for part in read_each(paths, read, strict):
+            failed += part.failed
+            for row, digest in zip(part.kept, part.results, strict=True):
+                digests[row] = digest
         vectors = self._vectors(digests, embedded)
         kept = [row for row, digest in enumerate(digests) if digest in vectors]
         if not kept:

@@ -1,0 +1,136 @@
+"""Files read on all cores.
+
+Threads that decode wait for Python's lock most of the time, so many files are read in worker processes: those
+of torch's `DataLoader`, which fill arrays that this process shares with them.
+"""
+
+import math
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from mmap import mmap
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, UnidentifiedImageError
+from torch.utils.data import DataLoader, Dataset
+
+from newfound.core.errors import DataError, Hint, reason_of
+
+R = TypeVar("R")
+FILES = 64
+"""That a worker reads at a time."""
+FEWEST = 16
+"""Parts of files that are worth worker processes."""
+MOST_WORKERS = 32
+AHEAD = 2
+"""Parts that each worker is given in advance."""
+
+
+@dataclass(frozen=True)
+class Part(Generic[R]):
+    """Some files in a row."""
+
+    rows: range
+    kept: list[int]
+    """The rows of those that were read."""
+    results: list[R]
+    """Of these."""
+    failed: list[str]
+    """The others, each with the reason."""
+
+
+def read_each(
+    paths: Sequence[str], read: Callable[[int], R], strict: bool = False, size: int = FILES
+) -> Iterator[Part[R]]:
+    """Call `read` with each row of `paths`, on all cores; part by part of so many files, in order.
+
+    The arrays it fills must be `shared`. With `strict` the first file that cannot be read is an error.
+    """
+    workers = num_workers(len(paths), size)
+    loader = DataLoader(
+        _Parts(paths, read, size, map if workers else _threads().map),
+        batch_size=None,
+        num_workers=workers,
+        prefetch_factor=AHEAD if workers else None,
+        multiprocessing_context="fork" if workers else None,
+    )
+    try:
+        for part in _started(loader):
+            if strict and part.failed:
+                raise DataError(f"Cannot read {part.failed[0]}.", Hint.NO_STRICT)
+            yield part
+    except BaseException as error:
+        raise error.with_traceback(None) from None  # frames of the loader would keep its workers
+
+
+def num_workers(files: int, size: int) -> int:
+    """One for each core, up to a limit; none for few files, or where a fork is not safe."""
+    if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
+        return 0
+    cores = len(os.sched_getaffinity(0))
+    return min(cores, MOST_WORKERS) if cores > 1 and files >= FEWEST * size else 0
+
+
+def shared(*shape: int) -> npt.NDArray[np.uint8]:
+    """An array that workers fill for this process; unlike torch's, it is not limited by /dev/shm."""
+    number = math.prod(shape)
+    return np.frombuffer(mmap(-1, max(number, 1)), np.uint8, number).reshape(shape)
+
+
+class _Parts(Dataset[Part[R]]):
+    def __init__(
+        self, paths: Sequence[str], read: Callable[[int], R], size: int, each: Callable[..., Iterator[str]]
+    ) -> None:
+        self.paths, self.read, self.size, self.each = paths, read, size, each
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.paths) / self.size)
+
+    def __getitem__(self, number: int) -> Part[R]:
+        rows = range(len(self.paths))[number * self.size :][: self.size]
+        results: dict[int, R] = {}
+
+        def attempt(row: int) -> str:
+            try:
+                results[row] = self.read(row)
+            except Exception as error:  # Pillow's readers raise whatever their parsers raise
+                return f"{self.paths[row]}: {_reason(error)}"
+            return ""
+
+        failed = list(filter(None, self.each(attempt, rows)))
+        kept = sorted(results)
+        return Part(rows, kept, [results[row] for row in kept], failed)
+
+
+def _started(loader: DataLoader[Part[R]]) -> Iterator[Part[R]]:
+    """Its parts. Ctrl-C stops this process, which stops the workers; while they start, it has to wait."""
+    if not loader.num_workers:
+        return iter(loader)
+    waiting: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))  # workers inherit it
+    try:
+        return iter(loader)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if waiting:
+            signal.raise_signal(signal.SIGINT)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="read")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image that Pillow can read"
+    if isinstance(error, Image.DecompressionBombError) and Image.MAX_IMAGE_PIXELS:
+        return f"more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels, Pillow's limit; scale it down"
+    return reason_of(error)

@@ -1,0 +1,95 @@
+"""Files are read in worker processes as in this one."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import torch
+from PIL import Image
+
+from newfound.core.errors import DataError
+from newfound.data import workers
+from newfound.data.decode import decode_all, stored_sizes
+from newfound.data.workers import num_workers, read_each, shared
+
+in_workers = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="needs Linux")
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers, however few files there are and whatever the machine."""
+    monkeypatch.setattr(workers, "FEWEST", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+
+
+@in_workers
+@pytest.mark.usefixtures("forked")
+def test_workers_fill_arrays_part_by_part_in_order() -> None:
+    here, filled = os.getpid(), shared(50)
+
+    def read(row: int) -> int:
+        if row % 7 == 3:
+            raise ValueError("no")
+        filled[row] = row
+        return os.getpid()
+
+    parts = list(read_each([f"{row}.png" for row in range(50)], read, size=4))
+    expected = [row for row in range(50) if row % 7 != 3]
+    assert [row for part in parts for row in part.rows] == list(range(50))
+    assert [row for part in parts for row in part.kept] == expected
+    assert filled[expected].tolist() == expected
+    assert parts[0].failed == ["3.png: no"]
+    assert here not in {each for part in parts for each in part.results}
+    with pytest.raises(DataError, match=r"Cannot read 3\.png: no\."):
+        list(read_each([f"{row}.png" for row in range(50)], read, strict=True, size=4))
+
+
+@in_workers
+@pytest.mark.usefixtures("forked")
+def test_folders_are_read_by_workers_as_by_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [str(tmp_path / f"{row}.png") for row in range(70)]
+    for row, path in enumerate(paths):
+        Image.new("RGB", (8, 8 + row), (row, 2 * row, 3 * row)).save(path)
+    Path(paths[11]).write_text("no image")
+    calls: list[Callable[[], object]] = [
+        lambda: decode_all(paths, (8, 8), strict=False)[1:],
+        lambda: stored_sizes(paths),
+    ]
+    pixels, found = decode_all(paths, (8, 8), strict=False)[0], [call() for call in calls]
+    monkeypatch.setattr(workers, "FEWEST", 1000)
+    assert num_workers(len(paths), 1) == 0
+    assert torch.equal(decode_all(paths, (8, 8), strict=False)[0], pixels)
+    assert [call() for call in calls] == found
+
+
+@in_workers
+@pytest.mark.usefixtures("forked")
+def test_ctrl_c_ends_the_workers_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    """Even while the error is being handled, and without a word of theirs."""
+
+    def read(row: int) -> None:
+        if row == 10:
+            os.kill(os.getppid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        list(read_each([""] * 10_000, read, size=4))
+    assert stopped
+    assert not multiprocessing.active_children()
+    assert capfd.readouterr() == ("", "")
+
+
+@in_workers
+@pytest.mark.usefixtures("forked")
+def test_no_fork_on_another_thread() -> None:
+    found = [num_workers(1000, 1)]
+    thread = Thread(target=lambda: found.append(num_workers(1000, 1)))
+    thread.start()
+    thread.join()
+    assert found == [2, 0]
