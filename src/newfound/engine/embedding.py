@@ -22,7 +22,7 @@ from newfound.data.decode import Reading
 from newfound.data.images import ImageSet, on_device
 
 log = logging.getLogger(__name__)
-BATCH = {"cpu": 8, "cuda": 256}
+BATCH = {"cpu": 8, "cuda": 64}
 """Images of 224 pixels that are encoded together, all views counted."""
 LAYOUT = torch.channels_last
 
