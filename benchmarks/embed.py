@@ -1,11 +1,12 @@
 """Embedding JPEG files: ours, a plain loop over a `DataLoader`, and the memory of `newfound embed`."""
 
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -46,7 +47,7 @@ def _speed(encoder: Encoder, paths: Sequence[str], machine: Machine) -> EmbedSpe
     """Each while it runs steadily: the clock starts after some batches and stops before the last ones."""
     device, workers = machine.device, num_workers()
     embedder = Embedder(encoder, device, machine.precision)
-    batch, batches, spare = embedder.batch, workers * machine.scale.worker_rounds, workers * PREFETCHED
+    batch, batches, spare = embedder.batch, workers * machine.scale.embed_rounds, workers * PREFETCHED
     files = [paths[row % len(paths)] for row in range(batch * (workers + batches + spare))]
 
     def rate(results: Iterator[object]) -> float:
@@ -126,12 +127,12 @@ def _vit() -> Encoder:
 
 
 def embed_memory(numbers: Sequence[int]) -> Iterator[list[EmbedMemory]]:
-    """The peak memory of `newfound embed` as a process of its own, at several numbers of images."""
+    """The peak memory of `newfound embed` with its workers, at several numbers of images; on Linux."""
     found: list[EmbedMemory] = []
     for number in numbers:
         with _photographs(number) as folder, TemporaryDirectory() as out:
             command = ["embed", str(folder), "--encoder", "lite0-random", "--out", f"{out}/feats"]
-            start = time.perf_counter()
+            start, peak = time.perf_counter(), 0.0
             process = subprocess.Popen(
                 [sys.executable, "-m", "newfound", *command],
                 cwd=ROOT,
@@ -141,12 +142,26 @@ def embed_memory(numbers: Sequence[int]) -> Iterator[list[EmbedMemory]]:
                     "PYTHONPATH": os.pathsep.join(filter(None, ("src", os.environ.get("PYTHONPATH")))),
                 },
             )
-            _, status, usage = os.wait4(process.pid, 0)
-            if status:
-                raise RuntimeError(f"`newfound {' '.join(command)}` failed with status {status}")
+            while process.poll() is None:
+                peak = max(peak, _resident_mib(process.pid))
+                time.sleep(0.1)
             seconds = time.perf_counter() - start
-        found = [*found, EmbedMemory(images=number, peak_mib=usage.ru_maxrss / 2**10, seconds=seconds)]
+            if process.returncode:
+                raise RuntimeError(f"`newfound {' '.join(command)}` failed with {process.returncode}")
+        found = [*found, EmbedMemory(images=number, peak_mib=peak, seconds=seconds)]
         yield found
+
+
+def _resident_mib(pid: int) -> float:
+    """Of a process and its children; a page that several of them map counts once."""
+    kib = 0
+    with suppress(FileNotFoundError, ProcessLookupError):  # one has ended
+        for each in (pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+            found = re.search(
+                r"^Pss: +(\d+) kB", Path(f"/proc/{each}/smaps_rollup").read_text(), re.MULTILINE
+            )
+            kib += int(found[1]) if found else 0
+    return kib / 2**10
 
 
 @contextmanager

@@ -153,16 +153,16 @@ class EmbedSpeed(Part):
     straightforward_images_per_second: float
     """A plain loop over a `DataLoader`."""
     workers: int
-    """Of that loader, and the cores that we decode on."""
+    """Of that loader, and of ours."""
     times_as_fast: float
 
 
 class EmbedMemory(Part):
-    """`newfound embed` as a process of its own."""
+    """A call of `newfound embed`."""
 
     images: int
     peak_mib: float
-    """The most memory of the host that it took at once."""
+    """The most memory of the host that it and its workers took at once, looked at ten times a second."""
     seconds: float
 
 

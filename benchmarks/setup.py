@@ -48,6 +48,8 @@ class Scale:
     """Samples, features and numbers of clusters."""
     embed_files: int
     """Files that are embedded again and again."""
+    embed_rounds: int
+    """Batches of them that every worker decodes while it is timed."""
     embed_memory: tuple[int, ...]
     """Numbers of files at which the memory of `newfound embed` is measured."""
     step: Overrides = field(default_factory=dict)
@@ -64,6 +66,7 @@ FULL = Scale(
     matrix_side=8192,
     kmeans=(15_000, 512, (20, 30, 40, 50, 60)),
     embed_files=4096,
+    embed_rounds=12,
     embed_memory=(2_000, 20_000),
 )
 SMALL = Scale(
@@ -76,6 +79,7 @@ SMALL = Scale(
     matrix_side=1024,
     kmeans=(2_000, 128, (20, 30, 40, 50, 60)),
     embed_files=64,
+    embed_rounds=2,
     embed_memory=(100, 400),
     step={"encoder": "small", "batch_size": 16},
 )

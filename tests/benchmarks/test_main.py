@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 RECORDS = sorted((Path(__file__).parents[2] / "results" / "bench").glob("*.json"))
 TINY = Scale(
-    *(0.0, 1, 60, (3, 5), (4, 6), 3, 16, (80, 4, (4, 5)), 4, (3, 5)), {"encoder": "small", "batch_size": 8}
+    *(0.0, 1, 60, (3, 5), (4, 6), 3, 16, (80, 4, (4, 5)), 4, 1, (3, 5)), {"encoder": "small", "batch_size": 8}
 )
 SETTINGS = ("batch_size=8", "hidden=16", "projection=8", "heads=2", "device=cpu")
 MAY_BE_ZERO = {"compile_seconds", "largest_loss_difference"}
