@@ -97,7 +97,7 @@ def test_a_wrong_value_is_one_line_that_names_the_setting(key: str, value: Any) 
         ("lr", "fast", "a number"),
         ("lr", 0, "greater than 0"),
         ("momentum", 1, "less than 1"),
-        ("balanced", "maybe", "true or false"),
+        ("batch_experts", "maybe", "true or false"),
         ("encoder", 5, "text"),
         ("optimiser", "adamw", "'sgd', 'nesterov' or 'adam'"),
         ("lr_falls", "0.7,0.5", "increasing fractions such as 0.5,0.75"),
@@ -105,7 +105,7 @@ def test_a_wrong_value_is_one_line_that_names_the_setting(key: str, value: Any) 
 )
 def test_a_wrong_value_is_told_in_plain_words(key: str, value: Any, words: str) -> None:
     with pytest.raises(UsageError) as caught:
-        recipe_for("centroids", "", {key: value})
+        recipe_for("comex", "", {key: value})
     assert caught.value.message == f"Setting {key!r} must be {words}, got {value!r}."
 
 

@@ -54,7 +54,9 @@ def test_another_number_of_novel_classes() -> None:
     own = replace(toy(num_novel=None), truth=None, class_names=("novel-1", "b"), source=Source(labelled="/a"))
     found = own.with_num_novel(3, estimated="gcd")
     assert (own.num_novel, found.num_novel) == (None, 3)
-    assert (own.split.task, found.split.task) == (Task(2, 0, 3), Task(2, 3, 3))
+    assert (own.split.task, found.split.task) == tuple(
+        Task(2, number, 3, num_labelled=4) for number in (0, 3)
+    )
     assert found.class_names == ("novel-1", "b", "novel-2", "novel-3", "novel-4")
     assert found.source == Source(labelled="/a", num_novel=3, estimated="gcd")
     assert toy().with_num_novel(3).class_names == ("a", "b", "c", "d")

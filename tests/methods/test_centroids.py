@@ -10,12 +10,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from newfound.core.records import Task
+from newfound.core.source import PileKind
 from newfound.methods.centroids import (
+    ROUNDS,
     Centroids,
     _at_most,
     average,
     balance,
     principal_components,
+    settle,
+    unevenness,
     whitening,
 )
 from newfound.metrics.clustering import hungarian_accuracy
@@ -48,11 +52,14 @@ class Blobs:
         return function(self.novel)
 
 
-def fitted(seed: int = 0, **settings: float) -> Centroids:
+def fitted(
+    seed: int = 0, bank: Blobs | None = None, pile: PileKind = "novel", **settings: float | str
+) -> Centroids:
     torch.manual_seed(seed)
-    task = Task(KNOWN, NOVEL, NOVEL * EACH)
+    bank = bank or Blobs()
+    task = Task(KNOWN, NOVEL, len(bank.novel), pile, len(bank.known))
     method = Centroids(Identity(str(D)), task, Centroids.Config(**settings))  # type: ignore[arg-type]
-    method.begin(Blobs())
+    method.begin(bank)
     return method.eval()
 
 
@@ -94,8 +101,27 @@ def test_an_average_is_over_the_nearest_of_the_pile() -> None:
 
 def test_balance_gives_each_cluster_its_share() -> None:
     logits = torch.randn(90, 3, generator=random()) + torch.tensor([3.0, 0.0, -1.0])
-    shares = (logits + balance(logits)).softmax(1)
-    torch.testing.assert_close(shares.sum(0), torch.full((3,), 30.0), rtol=1e-3, atol=1e-3)
+    shares = (logits + balance(logits, torch.tensor([1.0, 2.0, 6.0]))).softmax(1)
+    torch.testing.assert_close(shares.sum(0), torch.tensor([10.0, 20.0, 60.0]), rtol=1e-3, atol=1e-3)
+
+
+def test_settled_centres_are_means_weighted_by_the_assignments() -> None:
+    x, start = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (30, 3))
+    fixed, sizes = torch.randn(3, 4, generator=random(5)), torch.tensor([1.0, 1.0, 3.0])
+    centres, offsets = settle(x, start, sizes, fixed, 0.1)
+    expected = start
+    for _ in range(ROUNDS):
+        logits = x @ expected.T / 0.1
+        q = (logits + balance(logits, sizes)).softmax(1)
+        sums = [fixed[c] + sum((q[i, c] * x[i] for i in range(30)), torch.zeros(4)) for c in range(3)]
+        expected = torch.stack([each / each.norm() for each in sums])
+    torch.testing.assert_close(centres, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(offsets, balance(x @ centres.T / 0.1, sizes))
+
+
+def test_unevenness_is_the_relative_spread_of_the_sizes() -> None:
+    x = torch.eye(2)[[0, 0, 0, 1]]
+    assert unevenness(x, torch.eye(2)) == pytest.approx(np.std([3, 1]) / 2)
 
 
 def test_at_most_some_of_each_class_are_drawn() -> None:
@@ -109,8 +135,8 @@ def test_the_known_classes_teach_which_features_matter() -> None:
     bank, found = Blobs(), fitted()
     _, novel = found.both_scores(bank.novel)
     assert hungarian_accuracy(novel[0].argmax(1), bank.truth) > 0.9
-    assert not found.offsets.any()
     plain = fitted(trials=0, neighbours=0)  # no choice: neither whitened nor balanced
+    assert not plain.offsets.any()
     _, without = plain.both_scores(bank.novel)
     assert hungarian_accuracy(without[0].argmax(1), bank.truth) < 0.8
 
@@ -128,17 +154,32 @@ def test_the_seed_decides_everything() -> None:
 
 def test_with_too_few_known_classes_nothing_is_hidden() -> None:
     method = Centroids(Identity("4"), Task(3, 2, 10), Centroids.Config())
-    choice = method.choose(torch.randn(9, 4), torch.arange(9) % 3, random())
-    assert (choice.shrinkage, choice.averaged, choice.balanced) == (math.inf, False, False)
+    choice, uneven = method.choose(torch.randn(9, 4), torch.arange(9) % 3, random())
+    assert (choice.shrinkage, choice.averaged, uneven) == (math.inf, False, 0.0)
 
 
-def test_classes_of_equal_size_may_be_balanced() -> None:
-    bank, method = Blobs(), fitted(balanced=True)
-    _, novel = method.both_scores(bank.novel)
-    assert hungarian_accuracy(novel[0].argmax(1), bank.truth) > 0.9
-    plain, even = method.cluster(F.normalize(bank.novel, dim=-1), NOVEL, 5, random())
-    assert not plain.offsets.any()
-    logits = F.normalize(bank.novel, dim=-1) @ even.centres.T / method.config.tau + even.offsets
-    torch.testing.assert_close(
-        logits.softmax(1).sum(0), torch.full((NOVEL,), float(EACH)), rtol=0.01, atol=0.1
-    )
+def test_equal_classes_are_told_from_a_long_tail() -> None:
+    equal = fitted()
+    assert equal.offsets[KNOWN:].any()
+    bank = Blobs()
+    kept = torch.cat([(bank.truth == c).nonzero().flatten()[: EACH // (1 + 2 * c)] for c in range(NOVEL)])
+    bank.novel, bank.truth = bank.novel[kept], bank.truth[kept]
+    tail = fitted(bank=bank)
+    assert not tail.offsets.any()
+    forced = fitted(bank=bank, prior="equal")
+    seen = forced.both_scores(bank.novel)[1][0].softmax(1)
+    torch.testing.assert_close(seen.mean(0), torch.full((NOVEL,), 1 / NOVEL), rtol=0.01, atol=0.01)
+
+
+def test_known_images_of_a_mixed_pile_are_recognised() -> None:
+    bank = Blobs()
+    hidden = torch.arange(len(bank.known)) % 4 == 0
+    truth = torch.cat([bank.labels[hidden], bank.truth + KNOWN])
+    bank.novel = torch.cat([bank.known[hidden], bank.novel])
+    bank.known, bank.labels = bank.known[~hidden], bank.labels[~hidden]
+    method = fitted(bank=bank, pile="mixed")
+    found = method.scores(bank.novel)[0].argmax(1)
+    is_known = truth < KNOWN
+    assert (found[is_known] == truth[is_known]).float().mean() > 0.8
+    assert (found[~is_known] >= KNOWN).float().mean() > 0.8
+    assert hungarian_accuracy(found[~is_known], truth[~is_known]) > 0.8

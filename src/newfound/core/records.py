@@ -28,6 +28,8 @@ class Task:
     """Size of the unlabelled set, for learners that store something per image."""
     pile: PileKind = "novel"
     """Whether unlabelled images may be of known classes; only methods that are `mixed` are built then."""
+    num_labelled: int = 0
+    """Size of the labelled set."""
 
     @property
     def num_classes(self) -> int:

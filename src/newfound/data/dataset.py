@@ -69,7 +69,7 @@ class Split:
     @property
     def task(self) -> Task:
         """What a learner is built with; 0 novel classes if unknown, which is all that pretraining needs."""
-        return Task(self.num_known, self.num_novel or 0, len(self.unlabelled), self.pile)
+        return Task(self.num_known, self.num_novel or 0, len(self.unlabelled), self.pile, len(self.labelled))
 
     @property
     def resident(self) -> bool:
