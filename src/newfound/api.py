@@ -50,8 +50,8 @@ def discover(
     """Find the novel classes of `data` and write `out`/results.json, assignments.csv and report.html.
 
     Photographs are embedded with the best encoder that is installed, unless the setting `encoder` names one;
-    the method is by default `centroids` on vectors, `iic` on images and `simgcd` on a mixed pile. Where the
-    data set has no number of novel classes, it is estimated first. Settings are those that
+    the method is by default `centroids` on vectors, `iic` on images and `simgcd` on mixed piles of images.
+    Where the data set has no number of novel classes, it is estimated first. Settings are those that
     `newfound methods METHOD` lists; `pretrain.epochs` is passed as `**{"pretrain.epochs": 5}`. What a run
     says goes to the logger `newfound`; `verbose` shows it on standard output.
     """

@@ -22,7 +22,7 @@ AnyMethod = Annotated[
     typer.Argument(
         metavar="[METHOD]",
         help="The method; `newfound methods` lists them. By default centroids on vectors, iic on images, "
-        "simgcd on a mixed pile.",
+        "simgcd on mixed piles of images.",
     ),
 ]
 Settings = Annotated[

@@ -21,7 +21,7 @@ from newfound.nn.encoders import build_encoder, encoder_for
 from newfound.run.models import Request
 
 DEFAULT_METHOD, VECTOR_METHOD, MIXED_METHOD = "iic", "centroids", "simgcd"
-"""For images, for vectors, and for mixed piles of either."""
+"""For images, for vectors, and for mixed piles of images."""
 NETWORK_STAGES = ("rotnet", "pretrain", "known")
 """Pretraining stages that train a classifier of the known classes and need no number of novel ones."""
 

@@ -61,9 +61,9 @@ def start(
 def default_method(source: Source) -> tuple[str, str]:
     """The method for a source unless another is named, and what it is the default for."""
     pile = source.pile or (find_benchmark(source.benchmark)[1].pile if source.benchmark else "novel")
-    if pile == "mixed":
-        return MIXED_METHOD, "mixed piles"
-    return (VECTOR_METHOD, "vectors") if source.name == "vectors" else (DEFAULT_METHOD, "images")
+    if source.name == "vectors":
+        return VECTOR_METHOD, "vectors"
+    return (MIXED_METHOD, "mixed piles of images") if pile == "mixed" else (DEFAULT_METHOD, "images")
 
 
 def _with_encoder(
