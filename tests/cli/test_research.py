@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from newfound.core import registry
+from newfound.core.encoder import Encoder, Preprocessing
 from newfound.core.files import read_record
 from newfound.core.learner import Learner
 from newfound.core.source import Source
@@ -251,6 +252,20 @@ def test_the_papers_estimate_is_a_recipe(monkeypatch: pytest.MonkeyPatch) -> Non
     record = read_record(Path("results/digits/iic-estimated-seed0.json"), Results)
     assert (record.recipe, len(record.cluster_sizes), record.config["alpha"]) == ("estimated", 6, 0.04)
     refused(2, ("reproduce", "cifar10", "iic", "--recipe", "estimated"), "Unknown recipe of iic on cifar10")
+
+
+def test_vectors_of_a_frozen_encoder_are_recorded_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    half = Preprocessing(4, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    registry.ENCODERS.load()
+    monkeypatch.setattr(registry.ENCODERS, "items", dict(registry.ENCODERS.items))
+    monkeypatch.setattr(registry.ENCODERS, "descriptions", dict(registry.ENCODERS.descriptions))
+    registry.register_encoder("flat")(lambda: Encoder.of(torch.nn.Flatten(), 48, half))
+    works("reproduce", "digits", "kmeans", "--encoder", "flat")
+    record = read_record(Path("results/vectors/flat/digits/kmeans-seed0.json"), Results)
+    assert record.benchmark == "digits"
+    assert record.embedded_by
+    assert record.embedded_by.encoder == "flat"
+    refused(2, ("reproduce", "digits", "kmeans", "--encoder", "small"), "not pretrained")
 
 
 def test_a_variation_that_changes_nothing_is_the_usual_recipe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ SURFACE = {
     "calibrate": {*TRAINING, "--embeddings", "--hold-out", "--seeds", "--record"},
     "reproduce": {
         *("benchmark", "method", "--recipe", "--seeds", "--data-dir", "--stop-after", "--out", "--results"),
-        "--note",
+        *("--encoder", "--note"),
     },
     "tables": {"--results"},
 }

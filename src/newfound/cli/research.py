@@ -125,6 +125,9 @@ def reproduce(
     method: opt.Method,
     *,
     recipe: Annotated[str | None, typer.Option(help="A named variation, for example inter-only.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Use vectors by this frozen encoder, for example lite0.")
+    ] = None,
     seeds: Annotated[str, typer.Option(parser=_integers, help="Seeds, separated by commas.")] = "0",
     data_dir: opt.DataDir = None,
     stop_after: opt.StopAfter = None,
@@ -137,10 +140,12 @@ def reproduce(
     """Run a published recipe, continuing what was interrupted, and record it under results/."""
     recipe, overrides = variation(benchmark, method, recipe)
     numbers = [int(part) for part in seeds.split(",")]
-    jobs = reproduce_jobs(benchmark, method, recipe, overrides, numbers, out, results)
+    source = reproduce_source(benchmark, recipe, data_dir, encoder)
+    jobs = reproduce_jobs(source, method, recipe, overrides, numbers, out, results)
     if not jobs:
         return
-    with _batch(load(reproduce_source(benchmark, recipe, data_dir)), stop_after) as batch:
+    cache = next(iter(jobs.values())).folder.cache
+    with _batch(load_data(source, cache), stop_after) as batch:
         for record, found in zip(jobs, batch.results(list(jobs.values())), strict=True):
             if found is not None:
                 show_results(found)
