@@ -366,11 +366,12 @@ class Slot:
             os.dup2(log, 2)
             os.chdir(self.folder)
             os.environ["PYTHONPATH"] = str(self.folder / "src")
+            os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a machine's own may not suit our tests
             sys.path[:] = [str(self.folder / "src"), str(self.folder), *sys.path[1:]]
             import pytest
 
             for call in pytest_calls(self.module):
-                arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options, *call]
+                arguments = ["-q", "-p", "no:cacheprovider", *options, *call]
                 code = int(pytest.main(arguments, plugins=[Failures(self.failures)]))
                 if code == pytest.ExitCode.NO_TESTS_COLLECTED:
                     code = 0
