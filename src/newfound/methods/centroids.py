@@ -36,6 +36,7 @@ from newfound.core.settings import Count, Positive, PositiveFloat, TrainConfig, 
 from newfound.methods._recipes import DIGITS_PRETRAINING
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.pseudo.kmeans import KMeans
+from newfound.pseudo.metric import average, positions, principal_components, whitening
 
 log = logging.getLogger(__name__)
 SHRINKAGES = (math.inf, 10.0, 3.0, 1.0, 0.3)
@@ -48,8 +49,6 @@ ITERATIONS, ROUNDS, SCALINGS = 100, 20, 50
 """Of k-means; of assignments and centres; of Sinkhorn in each."""
 SLACK = 1.2
 """How much more uneven than those of hidden classes the clusters of a pile may be to count as equal."""
-CHUNK = 1000
-"""Vectors whose neighbours are searched at once."""
 FAR = 0.1
 """An image is far from the known classes if it would be among this share of the labelled ones."""
 LEAST = 0.1
@@ -176,7 +175,7 @@ class Centroids(Method):
             rows = torch.isin(labels, hidden)
             number = min(int(labels[rows].bincount()[hidden].min().clamp(min=10)), ENOUGH)
             drawn = _at_most(labels[rows], number, random)
-            classes = _positions(labels[rows][drawn])
+            classes = positions(labels[rows][drawn])
             for choice in choices:
                 whiten = whitening(points[~rows], labels[~rows], choice.shrinkage)
                 x = F.normalize(points[rows][drawn] @ whiten, dim=-1)
@@ -249,41 +248,6 @@ def unevenness(x: Tensor, centres: Tensor) -> float:
     return float(sizes.std(correction=0) / sizes.mean())
 
 
-def principal_components(centred: Tensor, number: int) -> Tensor:
-    """Centred points (n, D) → the directions of the largest variance (D, number)."""
-    vectors: Tensor = torch.linalg.eigh((centred.T @ centred).double())[1]
-    return vectors[:, -number:].flip(1).to(centred)
-
-
-def whitening(points: Tensor, labels: Tensor, shrinkage: float) -> Tensor:
-    """Points (n, P) and their classes (n,) → (S + shrinkage * mean-eigenvalue(S) I)^(-1/2), (P, P).
-
-    S is the covariance within the classes.
-    """
-    position = _positions(labels)
-    counts = position.bincount()
-    sums = points.new_zeros(len(counts), points.shape[1]).index_add_(0, position, points)
-    rest = points - (sums / counts[:, None])[position]
-    within = (rest.T @ rest).double() / max(len(points) - len(counts), 1)
-    values: Tensor
-    values, vectors = torch.linalg.eigh(within)
-    if shrinkage == math.inf or values.mean() <= 0:
-        return torch.eye(points.shape[1]).to(points)
-    scale = (values.clamp(min=0) + shrinkage * values.mean()).rsqrt()
-    root: Tensor = vectors * scale @ vectors.T
-    return root.to(points)
-
-
-def average(x: Tensor, pile: Tensor, k: int) -> Tensor:
-    """Unit vectors (B, P) → the unit vectors of their sums with the k nearest in the pile (n, P).
-
-    A member of the pile is its own nearest neighbour, and so counts twice.
-    """
-    k = min(k, len(pile))
-    sums = [part + pile[(part @ pile.T).topk(k, dim=1).indices].sum(1) for part in torch.split(x, CHUNK)]
-    return F.normalize(torch.cat(sums), dim=-1)
-
-
 def balance(logits: Tensor, sizes: Tensor) -> Tensor:
     """Logits (n, k) → offsets (k,) with which the softmax gives clusters shares in proportion to `sizes`."""
     weights = (logits - logits.amax(1, keepdim=True)).double().exp()
@@ -291,11 +255,6 @@ def balance(logits: Tensor, sizes: Tensor) -> Tensor:
     for _ in range(SCALINGS):
         scale = wanted / (weights.T @ (weights @ scale).reciprocal())
     return scale.log().sub(scale.log().mean()).to(logits)
-
-
-def _positions(labels: Tensor) -> Tensor:
-    """Classes (n,) → their positions among those that occur (n,)."""
-    return torch.searchsorted(labels.bincount().nonzero().flatten(), labels)
 
 
 def _at_most(labels: Tensor, number: int, random: torch.Generator) -> Tensor:

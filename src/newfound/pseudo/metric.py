@@ -1,0 +1,53 @@
+"""The metric that labelled classes teach: whitened within the classes, averaged with the neighbours.
+
+Shapes: n points, D features, P principal components.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+CHUNK = 1000
+"""Vectors whose neighbours are searched at once."""
+
+
+def principal_components(centred: Tensor, number: int) -> Tensor:
+    """Centred points (n, D) → the directions of the largest variance (D, number)."""
+    vectors: Tensor = torch.linalg.eigh((centred.T @ centred).double())[1]
+    return vectors[:, -number:].flip(1).to(centred)
+
+
+def whitening(points: Tensor, labels: Tensor, shrinkage: float) -> Tensor:
+    """Points (n, P) and their classes (n,) → (S + shrinkage * mean-eigenvalue(S) I)^(-1/2), (P, P).
+
+    S is the covariance within the classes.
+    """
+    position = positions(labels)
+    counts = position.bincount()
+    sums = points.new_zeros(len(counts), points.shape[1]).index_add_(0, position, points)
+    rest = points - (sums / counts[:, None])[position]
+    within = (rest.T @ rest).double() / max(len(points) - len(counts), 1)
+    values: Tensor
+    values, vectors = torch.linalg.eigh(within)
+    if shrinkage == math.inf or values.mean() <= 0:
+        return torch.eye(points.shape[1]).to(points)
+    scale = (values.clamp(min=0) + shrinkage * values.mean()).rsqrt()
+    root: Tensor = vectors * scale @ vectors.T
+    return root.to(points)
+
+
+def average(x: Tensor, pile: Tensor, k: int) -> Tensor:
+    """Unit vectors (B, P) → the unit vectors of their sums with the k nearest in the pile (n, P).
+
+    A member of the pile is its own nearest neighbour, and so counts twice.
+    """
+    k = min(k, len(pile))
+    sums = [part + pile[(part @ pile.T).topk(k, dim=1).indices].sum(1) for part in torch.split(x, CHUNK)]
+    return F.normalize(torch.cat(sums), dim=-1)
+
+
+def positions(labels: Tensor) -> Tensor:
+    """Classes (n,) → their positions among those that occur (n,)."""
+    return torch.searchsorted(labels.bincount().nonzero().flatten(), labels)
