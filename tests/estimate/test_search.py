@@ -1,4 +1,4 @@
-"""Both estimates: right on classes that lie apart; how trials become a number; when not to trust it."""
+"""All estimates: right on classes that lie apart; how trials become a number; when not to trust it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -46,11 +46,11 @@ def test_dtc_sweeps_from_none_to_the_most() -> None:
     found = trials("dtc", features(5, 4))
     assert [trial.extra for trial in found] == list(range(13))
     assert len(found) == ALGORITHMS["dtc"].most_trials(12)
-    assert all(0 <= trial.accuracy <= 1 for trial in found)
+    assert all(trial.accuracy is not None and 0 <= trial.accuracy <= 1 for trial in found)
     assert all(trial.silhouette is not None and -1 <= trial.silhouette <= 1 for trial in found)
 
 
-@pytest.mark.parametrize("algorithm", ["dtc", "gcd"])
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
 def test_what_is_done_is_not_made_again(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = features(4, 3)
     made = trials(algorithm, given)
@@ -67,7 +67,7 @@ def test_gcds_search_refines_its_grid(most: int, monkeypatch: pytest.MonkeyPatch
     config = replace(CONFIG, max_novel=most, restarts=1)
     given = features(2, 100, each=2)
     for peak in range(1, most + 1, max(most // 5, 1)):
-        scores = {e: Trial(e, 1 - abs(e - peak) / 200, e) for e in range(1, most + 1)}
+        scores = {e: Trial(e, e, 1 - abs(e - peak) / 200) for e in range(1, most + 1)}
         found = list(ALGORITHMS["gcd"].trials(given, config, random(), scores))
         assert gcd_estimate(found).num_novel == peak
         assert len({trial.extra for trial in found}) == len(found) <= ALGORITHMS["gcd"].most_trials(most)
@@ -75,7 +75,7 @@ def test_gcds_search_refines_its_grid(most: int, monkeypatch: pytest.MonkeyPatch
 
 def sweep(accuracies: list[float], silhouettes: list[float]) -> list[Trial]:
     values = zip(accuracies, silhouettes, strict=True)
-    return [Trial(m, accuracy, m, silhouette) for m, (accuracy, silhouette) in enumerate(values)]
+    return [Trial(m, m, accuracy, silhouette) for m, (accuracy, silhouette) in enumerate(values)]
 
 
 def test_dtc_meets_half_way_and_rounds_up() -> None:
@@ -86,7 +86,7 @@ def test_dtc_meets_half_way_and_rounds_up() -> None:
 
 def test_dtc_counts_no_more_than_were_looked_for() -> None:
     """The pile fills the clusters of probe classes too."""
-    found = [Trial(m, accuracy, 3 + m, 0.1 * m) for m, accuracy in enumerate((0.9, 0.5, 0.5))]
+    found = [Trial(m, 3 + m, accuracy, 0.1 * m) for m, accuracy in enumerate((0.9, 0.5, 0.5))]
     estimate = dtc_estimate(found)
     assert (estimate.num_novel, estimate.low, estimate.high) == (2, 2, 2)
     fewest = dtc_estimate([replace(trial, silhouette=-trial.extra) for trial in found])
@@ -101,13 +101,13 @@ def test_of_equal_values_the_largest_place_counts() -> None:
 
 def test_gcds_range_is_that_of_equal_trials() -> None:
     tried = ((1, 0.9), (2, 0.5), (3, 0.9), (4, 0.9), (6, 0.9), (8, 0.2))
-    estimate = gcd_estimate([Trial(extra, accuracy, extra) for extra, accuracy in tried])
+    estimate = gcd_estimate([Trial(extra, extra, accuracy) for extra, accuracy in tried])
     assert (estimate.num_novel, estimate.low, estimate.high) == (4, 3, 6)
 
 
 def test_gcd_never_says_what_was_worse() -> None:
     tried = ((3, 0.9), (4, 0.2), (5, 0.9))
-    assert gcd_estimate([Trial(extra, accuracy, extra) for extra, accuracy in tried]).num_novel in (
+    assert gcd_estimate([Trial(extra, extra, accuracy) for extra, accuracy in tried]).num_novel in (
         3,
         5,
     )
@@ -140,8 +140,16 @@ def test_too_few_classes_to_hide_some() -> None:
 
 def test_on_a_mixed_pile_the_algorithm_is_gcds() -> None:
     auto = EstimateConfig()
-    assert [resolved(auto, 20, pile).algorithm for pile in ("novel", "mixed")] == ["dtc", "gcd"]
-    assert resolved(EstimateConfig(algorithm="dtc"), 20, "mixed").algorithm == "dtc"
+    assert [resolved(auto, 20, pile, False).algorithm for pile in ("novel", "mixed")] == ["dtc", "gcd"]
+    assert [resolved(auto, 20, pile, True).algorithm for pile in ("novel", "mixed")] == ["silhouette", "gcd"]
+    assert resolved(EstimateConfig(algorithm="dtc"), 20, "mixed", True).algorithm == "dtc"
+
+
+def test_the_silhouette_is_for_vectors_of_enough_classes() -> None:
+    auto = EstimateConfig()
+    assert [resolved(auto, known, "novel", True).algorithm for known in (3, 4)] == ["gcd", "silhouette"]
+    with pytest.raises(UsageError, match="needs vectors"):
+        resolved(EstimateConfig(algorithm="silhouette"), 20, "novel", False)
 
 
 def test_a_class_has_two_images_or_more() -> None:
@@ -159,6 +167,8 @@ def test_warnings() -> None:
     assert "few for an estimate;" in one
     low = dtc_estimate(sweep([0.9, 0.2], [0.4, 0.2]))
     assert "smallest number" in warnings_for(low, 80, 10, 12)[0]
+    (wide,) = warnings_for(replace(good, low=2, high=9), 80, 10, 12)
+    assert "cannot tell" in wide
     high = dtc_estimate(sweep([0.1] * 13, [0.1] * 13))
     assert "estimate.max_novel" in warnings_for(high, 80, 10, 12)[0]
 
@@ -182,7 +192,7 @@ def test_published_values_and_overrides() -> None:
         ({"theta": "1"}, ("estimate.theta", "less than 1", "'1'")),
         ({"anchor_share": "0"}, ("estimate.anchor_share", "greater than 0")),
         ({"max_novel": "0"}, ("estimate.max_novel", "at least 1")),
-        ({"algorithm": "elbow"}, ("estimate.algorithm", "'dtc' or 'gcd'", "'elbow'")),
+        ({"algorithm": "elbow"}, ("estimate.algorithm", "'gcd' or 'silhouette'", "'elbow'")),
     ],
 )
 def test_mistakes(settings: dict[str, str], words: tuple[str, ...]) -> None:

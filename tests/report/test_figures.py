@@ -133,7 +133,7 @@ def estimate(algorithm: str, number: int = 3, high: int = 4) -> Estimate:
     }
     found = {
         "settings": {"estimate.algorithm": algorithm},
-        "curve": [Trial(extra, 0.5, extra, each) for extra, each in enumerate(silhouettes, start=1)],
+        "curve": [Trial(extra, extra, 0.5, each) for extra, each in enumerate(silhouettes, start=1)],
         **{"num_novel": number, "low": number, "high": high, "extra": 3},
         "preferred": {"accuracy": 3} | ({"silhouette": 2} if algorithm == "dtc" else {}),
     }

@@ -4,13 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from newfound.core.errors import DataError, RunError, UsageError
+from newfound.core.registry import recipe_for
 from newfound.data.dataset import Dataset
 from newfound.data.holdout import hide_classes
+from newfound.data.vectors import from_embeddings
 from newfound.engine.checkpoint import Checkpoint
 from newfound.run.events import Epoch, Event, Stopped, TrialDone
+from newfound.run.folder import Folder
 from newfound.run.models import Estimate
 from newfound.run.run import Run
 from tests.tiny import STAGE, tiny_recipe, tiny_run
@@ -103,6 +107,29 @@ def test_it_stops_between_trials_and_goes_on(
     assert kept.num_novel is None
     assert content(go(9)) == content(made[1])
     assert seen == [0, 1, 2, 3, 4]
+
+
+def test_vectors_are_counted_without_training_and_after_a_stop(tmp_path: Path) -> None:
+    classes = np.arange(9).repeat(20)
+    random = np.random.default_rng(0)
+    vectors = 4 * random.normal(size=(9, 16))[classes] + random.normal(size=(180, 16))
+    data = from_embeddings(vectors, np.where(classes < 5, classes, -1))
+    seen: list[Event] = []
+
+    def go(folder: str, stop_after: int) -> Estimate:
+        run = Run(Folder(tmp_path / folder), data, recipe_for("iic", "vectors"))
+        run.search = {"max_novel": 8, "restarts": 2}
+        run.watch, run.should_stop = seen.append, lambda: len(seen) >= stop_after
+        return run.estimate()
+
+    whole = go("whole", 99)
+    assert (whole.algorithm, whole.num_hidden, whole.num_novel) == ("silhouette", 0, 4)
+    assert all(isinstance(event, TrialDone) for event in seen)
+    seen.clear()
+    with pytest.raises(Stopped):
+        go("halves", 2)
+    assert content(go("halves", 99)) == content(whole)
+    assert len(seen) == len(whole.curve)
 
 
 def test_another_question_is_refused(made: tuple[Path, Estimate], digits: Dataset) -> None:

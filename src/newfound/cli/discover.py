@@ -106,8 +106,10 @@ def estimate(
     size: opt.Size = None,
     strict: opt.Strict = False,
     algorithm: Annotated[
-        Literal["dtc", "gcd"] | None,
-        typer.Option(help="By default DTC's, or GCD's if there are few known classes."),
+        Literal["dtc", "gcd", "silhouette"] | None,
+        typer.Option(
+            help="By default DTC's, on vectors the silhouette's, or GCD's if there are few known classes."
+        ),
     ] = None,
     out: opt.Out = None,
     resume: opt.Resume = False,

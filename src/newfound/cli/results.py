@@ -135,11 +135,13 @@ def curve_table(found: Estimate) -> Table:
     for criterion, extra in found.preferred.items():
         marks.setdefault(extra, []).append(f"best {criterion}")
     marks.setdefault(found.extra, []).append("decides")
-    hidden = found.num_hidden > 0
+    criteria = {
+        "accuracy": f"accuracy on {'hidden' if found.num_hidden else 'known'} classes",
+        "silhouette": "silhouette",
+    }
+    shown = [name for name in criteria if name in found.preferred]
     table = Table(
-        *("extra clusters", f"accuracy on {'hidden' if hidden else 'known'} classes"),
-        *(("silhouette",) if hidden else ()),
-        *("novel classes", ""),
+        *("extra clusters", *(criteria[name] for name in shown), "novel classes", ""),
         title="clusters in addition to one for each clustered class",
         box=box.SIMPLE_HEAD,
     )
@@ -147,7 +149,7 @@ def curve_table(found: Estimate) -> Table:
     for place, trial in enumerate(found.curve):
         near = found.extra is not None and abs(trial.extra - found.extra) <= NEAR
         if place % step == 0 or near or trial.extra in marks:
-            silhouette = (f"{trial.silhouette:.3f}",) if trial.silhouette is not None else ()
+            cells = {"accuracy": f"{trial.accuracy or 0:.1%}", "silhouette": f"{trial.silhouette or 0:.3f}"}
             mark = ", ".join(marks.get(trial.extra, ()))
-            table.add_row(str(trial.extra), f"{trial.accuracy:.1%}", *silhouette, str(trial.num_novel), mark)
+            table.add_row(*(str(trial.extra), *(cells[name] for name in shown), str(trial.num_novel), mark))
     return table

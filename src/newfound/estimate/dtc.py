@@ -81,7 +81,7 @@ def dtc_estimate(trials: Sequence[Trial]) -> Verdict:
     """The two criteria meet half-way; the range is what each prefers alone."""
     at = {trial.extra: trial for trial in trials}
     preferred = {
-        "accuracy": best_of({m: trial.accuracy for m, trial in at.items()}),
+        "accuracy": best_of({m: trial.accuracy or 0.0 for m, trial in at.items()}),
         "silhouette": best_of({m: trial.silhouette or 0.0 for m, trial in at.items()}),
     }
     m = math.ceil(sum(preferred.values()) / 2)

@@ -48,7 +48,7 @@ def gcd_trials(
     while wanted:
         for extra in wanted:
             trial = done[extra] if extra in done else _trial(kmeans, features.classes, C_l, extra)
-            found[extra] = trial.accuracy
+            found[extra] = trial.accuracy or 0.0
             yield trial
         best, wanted = best_of(found), []
         while step > 1 and not wanted:
@@ -58,13 +58,13 @@ def gcd_trials(
 
 def _trial(kmeans: KMeans, classes: Tensor, C_l: int, extra: int) -> Trial:
     clusters = kmeans(C_l + extra).labels
-    return Trial(extra, hungarian_accuracy(clusters[: len(classes)], classes), extra)
+    return Trial(extra, extra, hungarian_accuracy(clusters[: len(classes)], classes))
 
 
 def gcd_estimate(trials: Sequence[Trial]) -> Verdict:
     """The middle of the longest plateau at the highest accuracy, and its ends."""
     ordered = sorted(trials, key=lambda trial: trial.extra)
-    top = max(trial.accuracy for trial in ordered)
+    top = max(trial.accuracy or 0.0 for trial in ordered)
     runs = [list(run) for best, run in groupby(ordered, lambda trial: trial.accuracy == top) if best]
     extras = [trial.extra for trial in max(runs, key=len)]
     middle = extras[len(extras) // 2]

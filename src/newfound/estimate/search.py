@@ -5,13 +5,17 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from newfound.core.errors import UsageError
 from newfound.core.source import PileKind
 from newfound.estimate.dtc import FEWEST_KNOWN, dtc_estimate, dtc_trials, num_probes
 from newfound.estimate.gcd import gcd_estimate, gcd_most_trials, gcd_trials
+from newfound.estimate.peak import FEWEST_TO_HIDE, peak_estimate, peak_most_trials, peak_trials
 from newfound.estimate.trial import PREFIX, EstimateConfig, Features, Trial, Verdict
 
 FEW = 10
 """With fewer known classes than this an estimate is only a hint."""
+WIDE = 4
+"""How many times the smallest plausible number the largest one is where an estimate does not help."""
 
 
 @dataclass(frozen=True)
@@ -24,27 +28,45 @@ class Algorithm:
     """Extra clusters at most → trials at most."""
     trials: Callable[[Features, EstimateConfig, torch.Generator, Mapping[int, Trial]], Iterator[Trial]]
     verdict: Callable[[Sequence[Trial]], Verdict]
+    trained: bool = True
+    """Whether the features are those of a network, not the vectors themselves."""
 
 
 ALGORITHMS = {
     "dtc": Algorithm(num_probes, lambda most: most + 1, dtc_trials, dtc_estimate),
     "gcd": Algorithm(lambda num_known, config: 0, gcd_most_trials, gcd_trials, gcd_estimate),
+    "silhouette": Algorithm(
+        lambda num_known, config: 0,
+        peak_most_trials,
+        peak_trials,
+        peak_estimate,
+        trained=False,
+    ),
 }
 
 
-def resolved(config: EstimateConfig, num_known: int, pile: PileKind) -> EstimateConfig:
+def resolved(config: EstimateConfig, num_known: int, pile: PileKind, vectors: bool) -> EstimateConfig:
     """The same settings with an algorithm that suits the known classes and the pile.
 
-    DTC's counts every class of the pile, known ones too.
+    All but GCD's count every class of the pile, known ones too.
     """
+    if config.algorithm == "silhouette" and not vectors:
+        raise UsageError(f"{PREFIX}algorithm=silhouette needs vectors, not images.")
     if config.algorithm != "auto":
         return config
-    return replace(config, algorithm="dtc" if num_known >= FEWEST_KNOWN and pile == "novel" else "gcd")
+    fewest = FEWEST_TO_HIDE if vectors else FEWEST_KNOWN
+    if num_known < fewest or pile == "mixed":
+        return replace(config, algorithm="gcd")
+    return replace(config, algorithm="silhouette" if vectors else "dtc")
 
 
 def warnings_for(found: Verdict, num_known: int, num_hidden: int, most: int) -> list[str]:
-    """Too few known classes, or a best number at an end of the range that was tried, 0 to `most`."""
+    """Too few known classes, a wide range, or a best number at an end of what was tried, 0 to `most`."""
     warnings = []
+    if found.high > WIDE * found.low:
+        warnings.append(
+            f"cannot tell the number from these features: {found.low} to {found.high} are plausible"
+        )
     if num_known < FEW:
         shown = f", {num_known - num_hidden} of them shown to the network" if num_hidden else ""
         classes = "1 known class is" if num_known == 1 else f"{num_known} known classes are"

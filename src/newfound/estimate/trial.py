@@ -17,10 +17,10 @@ PREFIX = "estimate."
 class EstimateConfig:
     """How the number of novel classes is estimated."""
 
-    algorithm: Literal["auto", "dtc", "gcd"] = setting(
+    algorithm: Literal["auto", "dtc", "gcd", "silhouette"] = setting(
         "auto",
-        "dtc hides known classes from the network, gcd does not; auto: dtc if there are enough of them "
-        "and the pile is novel",
+        "dtc hides known classes from the network, gcd does not, silhouette is for vectors and needs no "
+        "network; auto: silhouette or dtc if there are enough known classes and the pile is novel, else gcd",
     )
     max_novel: Positive = setting(99, "largest number of novel classes to consider")
     probe_classes: Count = setting(
@@ -62,21 +62,24 @@ class Trial:
     """One clustering, with `extra` clusters beyond one for each class of the labelled images."""
 
     extra: int
-    accuracy: float
-    """Hungarian accuracy on the labelled images whose clusters were not given."""
     num_novel: int
     """The number of novel classes if this is the right clustering."""
+    accuracy: float | None = None
+    """Hungarian accuracy on the labelled images whose clusters were not given; None if none was clustered."""
     silhouette: float | None = None
-    """Of all images whose clusters were not given; DTC only."""
+    """Of all images whose clusters were not given; None for GCD's."""
+    missed_by: float | None = None
+    """The factor by which the number of hidden known classes is usually missed at most, where it is asked."""
 
     def __str__(self) -> str:
-        silhouette = "" if self.silhouette is None else f", silhouette {self.silhouette:.3f}"
-        return f"{self.extra} extra clusters: accuracy {self.accuracy:.1%}{silhouette}"
+        accuracy = [] if self.accuracy is None else [f"accuracy {self.accuracy:.1%}"]
+        silhouette = [] if self.silhouette is None else [f"silhouette {self.silhouette:.3f}"]
+        return f"{self.extra} extra clusters: {', '.join(accuracy + silhouette)}"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The number of novel classes, with the smallest and largest number that a criterion prefers."""
+    """The number of novel classes, with the smallest and largest that are plausible."""
 
     num_novel: int
     low: int

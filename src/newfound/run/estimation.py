@@ -1,10 +1,11 @@
-"""Estimate the number of novel classes from the features of a network that has not seen all known ones."""
+"""Estimate the number of novel classes from vectors, or the features of a network."""
 
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from hashlib import blake2b
 
+import torch
 from torch import Tensor
 
 import newfound
@@ -13,9 +14,11 @@ from newfound.core.files import check_writable, write_record
 from newfound.core.seed import generator
 from newfound.core.settings import Overrides, Recipe
 from newfound.core.source import Source
+from newfound.data.augment import evaluation_view
 from newfound.data.dataset import Dataset, Split
 from newfound.data.holdout import hide_classes
 from newfound.data.images import ImageSet
+from newfound.engine.device import resolve_device
 from newfound.estimate.search import ALGORITHMS, resolved, warnings_for
 from newfound.estimate.trial import PREFIX, EstimateConfig, Features, estimate_config, most_extra
 from newfound.run.events import Stopped, TrialDone, Watch
@@ -46,7 +49,9 @@ def estimate(
     how much work follows it.
     """
     split = replace(data.split, num_novel=None)
-    config = resolved(estimate_config(source.name, search), split.num_known, split.pile)
+    config = resolved(
+        estimate_config(source.name, search), split.num_known, split.pile, split.look.kind == "vectors"
+    )
     algorithm, probe = ALGORITHMS[config.algorithm], probe_recipe(recipe, source.name)
     num_hidden = algorithm.num_hidden(split.num_known, config)
     record = Estimate(
@@ -64,13 +69,17 @@ def estimate(
     check_writable(folder.estimate)
     with folder.inner("estimate").locked():
         write_record(folder.estimate, record)
-        shown, labelled, classes = split, split.labelled, split.labels
-        if num_hidden:
-            shown, labelled, classes = hide_classes(split, num_hidden)
-        work = {**preflight(probe, shown), "ahead": ahead}
-        data = Dataset("probe", shown, None, ())
-        network = Training(folder.inner("estimate/probe"), data, probe, watch, should_stop, work)
-        features, device = _features(network, labelled, classes, split.unlabelled), network.device
+        if algorithm.trained:
+            shown, labelled, classes = split, split.labelled, split.labels
+            if num_hidden:
+                shown, labelled, classes = hide_classes(split, num_hidden)
+            work = {**preflight(probe, shown), "ahead": ahead}
+            data = Dataset("probe", shown, None, ())
+            network = Training(folder.inner("estimate/probe"), data, probe, watch, should_stop, work)
+            features, device = _features(network, labelled, classes, split.unlabelled), network.device
+        else:
+            device = resolve_device(probe.run.device)
+            features = _vectors(split, device)
         random = generator(device, probe.run.seed, "estimate")
         most = most_extra(len(split.unlabelled), config)
         done, start = {trial.extra: trial for trial in record.curve}, time.perf_counter()
@@ -101,6 +110,16 @@ def _features(network: Training, labelled: ImageSet, classes: Tensor, pile: Imag
     viewer = network.viewer(learner)
     known, unlabelled = (viewer.over(each.to(device), learner.encoder) for each in (labelled, pile))
     return Features(known, classes.to(device), unlabelled)
+
+
+def _vectors(split: Split, device: torch.device) -> Features:
+    """The first view of all vectors."""
+    look = split.look
+    known, pile = (
+        evaluation_view(each.take(torch.arange(len(each))), look.size, look.kind, look.mean, look.std)
+        for each in (split.labelled, split.unlabelled)
+    )
+    return Features(known.to(device), split.labels.to(device), pile.to(device))
 
 
 def _continued(folder: Folder, new: Estimate) -> Estimate:
