@@ -36,7 +36,7 @@ from newfound.core.settings import Count, Positive, PositiveFloat, TrainConfig, 
 from newfound.methods._recipes import DIGITS_PRETRAINING
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.pseudo.kmeans import KMeans
-from newfound.pseudo.metric import average, positions, principal_components, whitening
+from newfound.pseudo.metric import average, positions, principal_components, shrunk_root, spectrum, whitening
 
 log = logging.getLogger(__name__)
 SHRINKAGES = (math.inf, 10.0, 3.0, 1.0, 0.3)
@@ -176,9 +176,9 @@ class Centroids(Method):
             number = min(int(labels[rows].bincount()[hidden].min().clamp(min=10)), ENOUGH)
             drawn = _at_most(labels[rows], number, random)
             classes = positions(labels[rows][drawn])
+            within = spectrum(points[~rows], labels[~rows])
             for choice in choices:
-                whiten = whitening(points[~rows], labels[~rows], choice.shrinkage)
-                x = F.normalize(points[rows][drawn] @ whiten, dim=-1)
+                x = F.normalize(points[rows][drawn] @ shrunk_root(within, choice.shrinkage), dim=-1)
                 seen = average(x, x, self.config.neighbours) if choice.averaged else x
                 centres = self.cluster(seen, len(hidden), 5, random)
                 scores[choice] += hungarian_accuracy((seen @ centres.T).argmax(1), classes)

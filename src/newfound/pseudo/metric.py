@@ -24,18 +24,27 @@ def whitening(points: Tensor, labels: Tensor, shrinkage: float) -> Tensor:
 
     S is the covariance within the classes.
     """
+    return shrunk_root(spectrum(points, labels), shrinkage)
+
+
+def spectrum(points: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Points (n, P) and their classes (n,) → eigenvalues (P,) and eigenvectors (P, P) of S, in float64."""
     position = positions(labels)
     counts = position.bincount()
     sums = points.new_zeros(len(counts), points.shape[1]).index_add_(0, position, points)
     rest = points - (sums / counts[:, None])[position]
     within = (rest.T @ rest).double() / max(len(points) - len(counts), 1)
-    values: Tensor
     values, vectors = torch.linalg.eigh(within)
+    return values, vectors
+
+
+def shrunk_root(of: tuple[Tensor, Tensor], shrinkage: float) -> Tensor:
+    """The spectrum of S → (S + shrinkage * mean-eigenvalue(S) I)^(-1/2), (P, P) in float32."""
+    values, vectors = of
     if shrinkage == math.inf or values.mean() <= 0:
-        return torch.eye(points.shape[1]).to(points)
+        return torch.eye(len(values), device=values.device)
     scale = (values.clamp(min=0) + shrinkage * values.mean()).rsqrt()
-    root: Tensor = vectors * scale @ vectors.T
-    return root.to(points)
+    return (vectors * scale @ vectors.T).float()
 
 
 def average(x: Tensor, pile: Tensor, k: int) -> Tensor:
