@@ -14,8 +14,10 @@ from newfound.core.source import PileKind
 from newfound.methods.centroids import (
     ROUNDS,
     Centroids,
+    Choice,
     _at_most,
     balance,
+    far,
     settle,
     unevenness,
 )
@@ -78,6 +80,23 @@ def test_settled_centres_are_means_weighted_by_the_assignments() -> None:
         expected = torch.stack([each / each.norm() for each in sums])
     torch.testing.assert_close(centres, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(offsets, balance(x @ centres.T / 0.1, sizes))
+
+
+def test_samples_are_far_that_are_farther_than_most_labelled_ones_are() -> None:
+    usual, nearest = torch.linspace(0, 1, 11), torch.tensor([0.05, 0.1, 0.11, 0.9])
+    assert far(nearest, usual, 1).tolist() == [True, True, False, False]
+    assert far(nearest, usual, 3).tolist() == [True, True, True, False]  # as many as there are classes
+
+
+def test_a_choice_is_told_in_words() -> None:
+    assert str(Choice(math.inf, False)) == "not whitened"
+    assert str(Choice(0.3, True)) == "whitened (lambda 0.3), neighbours averaged"
+
+
+def test_few_components_are_enough() -> None:
+    bank, found = Blobs(), fitted(components=10)
+    assert found.projection.shape == (D, 10)
+    assert hungarian_accuracy(found.both_scores(bank.novel)[1][0].argmax(1), bank.truth) > 0.6
 
 
 def test_unevenness_is_the_relative_spread_of_the_sizes() -> None:

@@ -63,6 +63,7 @@ def test_no_more_than_there_is_can_be_compared_or_shared() -> None:
 def test_the_objective_is_its_definition() -> None:
     method, images, clock = joint(hashes=16, agreement=5), batch(), Clock(torch.tensor(10.0))
     out = method(images, clock) | {"features": torch.rand(2, N + M, 128)}
+    torch.testing.assert_close(out["projected"].norm(dim=-1), torch.ones(2, N + M))
     losses = {name: value.item() for name, value in method.loss(out, images, clock).items()}
     known, novel = (out[key].softmax(-1).double().tolist() for key in ("known", "novel"))
     z, labels = out["features"][0].tolist(), images.labels.tolist()

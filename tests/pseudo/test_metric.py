@@ -48,3 +48,4 @@ def test_an_average_is_over_the_nearest_of_the_pile() -> None:
         order = sorted(range(20), key=lambda j: -float(x[row] @ pile[j]))[:5]
         total = x[row] + sum((pile[j] for j in order), torch.zeros(4))
         torch.testing.assert_close(found[row], total / total.norm())
+    torch.testing.assert_close(average(x, pile, 21), average(x, pile, 20))  # there are no more

@@ -135,10 +135,9 @@ class Centroids(Method):
         if not self.task.num_novel:
             self.centres.copy_(means)
             return
-        nearest = (pile @ means.T).amax(1)
-        usual = (known * means[bank.labels]).sum(1).quantile(FAR)
-        far = nearest <= max(usual, nearest.kthvalue(self.task.num_novel).values) if mixed else nearest > -2
-        found = self.cluster(seen[far], self.task.num_novel, self.config.restarts, random)
+        usual = (known * means[bank.labels]).sum(1)
+        apart = seen[far((pile @ means.T).amax(1), usual, self.task.num_novel)] if mixed else seen
+        found = self.cluster(apart, self.task.num_novel, self.config.restarts, random)
         even = mixed or unevenness(seen, found) <= SLACK * most_uneven
         equal = even if self.config.prior == "auto" else self.config.prior == "equal"
         log.info("centroids: %s, classes of %s sizes", choice, "equal" if equal else "their own")
@@ -199,8 +198,7 @@ class Centroids(Method):
 
     def averaged(self, x: Tensor) -> Tensor:
         """x' of unit vectors x (B, P)."""
-        k = min(self.config.neighbours, len(self.pile))
-        return torch.where(self.share > 0, average(x, self.pile, k), x)
+        return torch.where(self.share > 0, average(x, self.pile, self.config.neighbours), x)
 
     def whitened(self, images: Tensor) -> Tensor:
         """(B, 3, H, W) images or (B, D) vectors → x (B, P)."""
@@ -240,6 +238,15 @@ def settle(
             offsets = balance(logits, sizes)
         centres = F.normalize(fixed + (logits + offsets).softmax(1).T @ x, dim=-1)
     return centres, offsets if sizes is None else balance(x @ centres.T / tau, sizes)
+
+
+def far(nearest: Tensor, usual: Tensor, least: int) -> Tensor:
+    """Which samples are far from every known class (n,), at least so many.
+
+    `nearest` (n,) are their cosines with the nearest class, `usual` (n_l,) those of labelled ones with their
+    own.
+    """
+    return nearest <= torch.maximum(usual.quantile(FAR), nearest.kthvalue(least).values)
 
 
 def unevenness(x: Tensor, centres: Tensor) -> float:
