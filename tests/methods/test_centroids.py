@@ -127,6 +127,29 @@ def test_known_classes_are_recognised_too() -> None:
     assert (joint.argmax(1) == bank.labels).float().mean() > 0.8
 
 
+def test_scores_among_all_classes_are_cosines() -> None:
+    bank, found = Blobs(), fitted()
+    x = found.whitened(bank.novel)
+    torch.testing.assert_close(x.norm(dim=1), torch.ones(len(x)))
+    torch.testing.assert_close(found.scores(bank.novel)[0], x @ found.centres.T / found.config.tau)
+
+
+def test_any_known_class_may_be_hidden() -> None:
+    hidden = list(fitted(trials=30)._hidden_classes(random()))
+    assert {len(each) for each in hidden} == {NOVEL}
+    assert set(torch.cat(hidden).tolist()) == set(range(KNOWN))
+
+
+def test_hidden_classes_choose_what_finds_them() -> None:
+    bank = Blobs()
+    choice, _ = fitted().choose(bank.known, bank.labels, random())
+    assert choice.shrinkage <= 1  # the features that vary most say nothing of the classes
+    even = bank.known[:, : D // 2]
+    spherical = Centroids(Identity(str(D // 2)), Task(KNOWN, NOVEL, 10), Centroids.Config(neighbours=0))
+    choice, _ = spherical.choose(even, bank.labels, random())
+    assert choice.shrinkage == math.inf  # of equals the most cautious
+
+
 def test_the_seed_decides_everything() -> None:
     first, again = fitted(3).state_dict(), fitted(3).state_dict()
     assert all(torch.equal(value, again[key]) for key, value in first.items())
