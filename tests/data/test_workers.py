@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import select
 import signal
 import time
 from collections.abc import Callable
@@ -83,6 +84,25 @@ def test_ctrl_c_ends_the_workers_at_once(capfd: pytest.CaptureFixture[str]) -> N
     assert stopped
     assert not multiprocessing.active_children()
     assert capfd.readouterr() == ("", "")
+
+
+@in_workers
+@pytest.mark.usefixtures("forked")
+def test_workers_do_not_tell_who_listens_to_our_signals() -> None:
+    """Ctrl-C in a terminal reaches them too, and would count twice."""
+    reader, writer = os.pipe()
+    for end in (reader, writer):
+        os.set_blocking(end, False)
+    before = signal.set_wakeup_fd(writer)
+    try:
+        list(read_each([""] * 8, lambda row: os.kill(os.getpid(), signal.SIGINT), size=4))
+        numbers = os.read(reader, 100) if select.select([reader], [], [], 0)[0] else b""
+        assert signal.SIGINT not in numbers
+        assert signal.set_wakeup_fd(writer) == writer
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reader)
+        os.close(writer)
 
 
 @in_workers

@@ -90,12 +90,14 @@ class Stopping:
         with open(reader, "rb", buffering=0) as signals:
             presses = 0
             while received := signals.read(1):
-                presses += received[0] == signal.SIGINT
+                if received[0] != signal.SIGINT:
+                    continue
+                presses += 1
                 if presses == 1:
                     console().print(
                         "Ctrl-C: stopping at the next checkpoint. Press it again to stop at once."
                     )
-                elif presses > 1:
+                else:
                     console().show_cursor()  # the bar hides it
                     console().print(f"Stopped at once, with the last checkpoint. {self._again}")
                     os._exit(INTERRUPTED)

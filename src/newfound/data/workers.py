@@ -114,10 +114,13 @@ def _started(loader: DataLoader[Part[R]]) -> Iterator[Part[R]]:
     if not loader.num_workers:
         return iter(loader)
     waiting: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))  # workers inherit it
+    # Workers inherit both: they ignore Ctrl-C, and do not tell whoever listens to signals of this process.
+    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
+    listener = signal.set_wakeup_fd(-1)
     try:
         return iter(loader)
     finally:
+        signal.set_wakeup_fd(listener)
         signal.signal(signal.SIGINT, before)
         if waiting:
             signal.raise_signal(signal.SIGINT)
