@@ -12,12 +12,14 @@ import pytest
 
 from newfound.core.errors import RunError
 from newfound.core.registry import METHODS, Entry, recipe_for
-from newfound.core.source import Source
+from newfound.core.source import PileKind, Source
 from newfound.data.benchmarks import load_benchmark
 from newfound.data.dataset import Dataset
+from newfound.data.own import own_look
+from newfound.data.vectors import vector_look
 from newfound.methods.iic import IIC
 from newfound.run.assignments import COLUMNS, Assignments, write_csv
-from newfound.run.finish import collapse_warnings, curves
+from newfound.run.finish import collapse_warnings, curves, known_warnings
 from newfound.run.models import Classes, EpochLine, Results
 from newfound.run.pile import Pile
 from newfound.run.recipe import recipe_name
@@ -174,6 +176,20 @@ def test_collapse_is_warned_of(sizes: list[int], words: list[str]) -> None:
     found = collapse_warnings(sizes, ["a", "b", "c"][: len(sizes)])
     assert len(found) == len(words)
     assert all(re.search(re.escape(word), line) for word, line in zip(words, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "warned"), [("novel", 3, True), ("novel", 2, False), ("mixed", 8, False)]
+)
+def test_a_pile_that_looks_known_is_warned_of(kind: PileKind, known: int, warned: bool) -> None:
+    logits = np.zeros((8, 3))
+    logits[:known, 0] = logits[known:, 2] = 1
+    pile = Pile(logits[:, 1:], logits, np.zeros((8, 2)), True, kind)
+    found = known_warnings(pile, vector_look(2))
+    assert [f"{known} of 8 unlabelled images look like known classes" in each for each in found] == [
+        True
+    ] * warned
+    assert not known_warnings(pile, own_look(32))
 
 
 def test_assignments_survive_odd_names_and_refuse_other_files(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from newfound.core.errors import shortened
 from newfound.core.files import write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
-from newfound.data.dataset import novel_names
+from newfound.data.dataset import Look, novel_names
 from newfound.engine.device import precision_name
 from newfound.engine.evaluate import scores_of
 from newfound.run.assignments import Assignments
@@ -17,6 +17,9 @@ from newfound.run.pile import Pile
 from newfound.run.provenance import peak_memory, provenance
 from newfound.run.recipe import recipe_name
 from newfound.run.training import Training, best_head
+
+LOOK_KNOWN = 0.25
+"""The share of a pile that may look known; of novel classes up to a fifth did."""
 
 
 def finish(training: Training, method: Method, source: Source) -> Results:
@@ -72,7 +75,7 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         classes=classes,
         cluster_sizes=novel_sizes,
         known_sizes=known_sizes if split.pile == "mixed" else None,
-        warnings=collapse_warnings(novel_sizes, classes.novel),
+        warnings=collapse_warnings(novel_sizes, classes.novel) + known_warnings(pile, split.look),
         task_aware=report.task_aware if report else None,
         task_agnostic=report.task_agnostic if report else None,
         generalised=report.generalised if report else None,
@@ -89,6 +92,19 @@ def curves(lines: Sequence[EpochLine]) -> dict[str, list[CurvePoint]]:
         point = CurvePoint(epoch=line.epoch, lr=line.lr, losses=line.losses, scores=line.scores)
         stages.setdefault(line.stage, []).append(point)
     return {stage: [point for point in points if point.scores] or points for stage, points in stages.items()}
+
+
+def known_warnings(pile: Pile, look: Look) -> list[str]:
+    """Many images of a pile of novel classes that are more like a known one; only vectors can tell."""
+    if pile.kind == "mixed" or not pile.comparable or look.kind != "vectors":
+        return []
+    number = int((pile.joint.argmax(1) < pile.num_known).sum())
+    if number <= LOOK_KNOWN * len(pile.joint):
+        return []
+    return [
+        f"{number:,} of {len(pile.joint):,} unlabelled images look like known classes; if the pile may hold "
+        "such images, start a new run with a mixed pile"
+    ]
 
 
 def collapse_warnings(cluster_sizes: Sequence[int], names: Sequence[str]) -> list[str]:
