@@ -196,7 +196,8 @@ def trust_line(trust: Trust) -> str:
     kmeans = ""
     if trust.kmeans is not None:
         kmeans = f"; k-means on the same vectors gives {100 * trust.kmeans:.1f} %"
-        kmeans += ", so this run is no better than k-means" * (trust.accuracy <= trust.kmeans)
+        if trust.accuracy <= trust.kmeans:
+            kmeans += ", which is better" if trust.accuracy < trust.kmeans else ", which is as good"
     return (
         f"{len(trust.hidden)} known classes were hidden and discovered in the same way "
         f"({', '.join(trust.hidden)}): {used} of their {trust.images:,} images are in the right class "
