@@ -12,6 +12,7 @@ from torch import Tensor
 from newfound.core.records import Task
 from newfound.core.source import PileKind
 from newfound.methods.centroids import (
+    BONUS,
     ROUNDS,
     Centroids,
     Choice,
@@ -181,7 +182,15 @@ def test_known_images_of_a_mixed_pile_are_recognised() -> None:
     bank.novel = torch.cat([bank.known[hidden], bank.novel])
     bank.known, bank.labels = bank.known[~hidden], bank.labels[~hidden]
     method = fitted(bank=bank, pile="mixed")
-    found = method.scores(bank.novel)[0].argmax(1)
+    scores = method.scores(bank.novel)[0]
+    seen = method.averaged(method.whitened(bank.novel)) @ method.centres.T / method.config.tau
+    torch.testing.assert_close(scores, seen + method.offsets)
+    balanced = scores - F.pad(torch.full((KNOWN,), BONUS / method.config.tau), (0, NOVEL))
+    wanted = (len(bank.known) + len(bank.novel)) / (KNOWN + NOVEL)
+    torch.testing.assert_close(
+        balanced.softmax(1).sum(0)[KNOWN:], torch.full((NOVEL,), wanted), rtol=0.02, atol=0.5
+    )
+    found = scores.argmax(1)
     is_known = truth < KNOWN
     assert (found[is_known] == truth[is_known]).float().mean() > 0.8
     assert (found[~is_known] >= KNOWN).float().mean() > 0.8

@@ -27,8 +27,8 @@ def batch(N: int = 4, M: int = 5) -> Batch:
 @pytest.mark.parametrize("incremental", [False, True])
 def test_the_objective_is_its_definition(incremental: bool) -> None:
     method, images, clock = rs(incremental=incremental, top=2), batch(), Clock(torch.tensor(10.0))
-    # Few features, so that pairs share their largest ones, and other pairs do in the other view.
-    out = method(images, clock) | {"features": torch.rand(2, 9, 4)}
+    # Few features, so that pairs share their largest ones; the other view has other pairs and classes.
+    out = method(images, clock) | {"features": torch.rand(2, 9, 4), "novel": torch.randn(2, 9, 2)}
     losses = {name: value.item() for name, value in method.loss(out, images, clock).items()}
     known, novel = (out[key].softmax(-1).double().tolist() for key in ("known", "novel"))
     z = out["features"].tolist()

@@ -53,6 +53,13 @@ def test_loss_and_gradient_are_their_definition(version: str, sizes: Sizes) -> N
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_over_clusters_are_counted_by_novel_class(version: str) -> None:
+    config = replace(recipe_for(version, "digits").config, overcluster=4)
+    over = UNO(SmallEncoder(), Task(2, 3), config).o(torch.rand(1, 5, SmallEncoder.dim))
+    assert over.shape[-1] == 3 * 4
+
+
+@pytest.mark.parametrize("version", ["uno-v1", "uno-v2"])
 def test_views_of_each_version(version: str) -> None:
     views = UNO(SmallEncoder(), Task(2, 2), recipe_for(version, "cifar10").config).views
     assert (views.large, views.small) == {"uno-v1": (2, 0), "uno-v2": (2, 2)}[version]
