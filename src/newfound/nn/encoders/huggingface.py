@@ -22,7 +22,7 @@ IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.22
 """Mean and standard deviation of models that do not say theirs."""
 BICUBIC = 3
 """Pillow's number."""
-INSTALL = "pip install 'newfound[hf]'"
+INSTALL, INSTALL_TIMM = "pip install 'newfound[hf]'", "pip install timm torchvision"
 log = logging.getLogger(__name__)
 
 
@@ -137,7 +137,7 @@ class Timm(Encoder):
 
     @classmethod
     def missing(cls, model: str = "") -> str:
-        return "" if find_spec("timm") else "pip install timm torchvision"
+        return "" if find_spec("timm") else INSTALL_TIMM
 
     @classmethod
     def preprocessing_for(cls, model: str) -> Preprocessing:
@@ -170,7 +170,8 @@ def _timm(model: str) -> Any:
         import timm
     except (ImportError, RuntimeError) as error:  # torchvision for another torch raises a RuntimeError
         raise UsageError(
-            f"The encoder timm:{model} needs timm, which cannot be imported: {reason_of(error)}."
+            f"The encoder timm:{model} needs timm, which cannot be imported: {reason_of(error)}. "
+            f"To install it: {INSTALL_TIMM}"
         ) from None
     return timm
 
@@ -179,8 +180,10 @@ def _snapshot(model: str) -> Path:
     """The folder that has a model, which must be there."""
     folder = _folder(model)
     if folder is None:
+        install = "" if find_spec("transformers") else f"{INSTALL} && "
         raise UsageError(
-            f"The model {model} is not in the local cache of Hugging Face. To fetch it: hf download {model}"
+            f"The model {model} is not in the local cache of Hugging Face. To fetch it: {install}hf download "
+            f"{model}"
         )
     return folder
 
