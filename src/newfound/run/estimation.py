@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from hashlib import blake2b
 
 import torch
-from torch import Tensor
 
 import newfound
 from newfound.core.errors import Hint, UsageError
@@ -17,7 +16,6 @@ from newfound.core.source import Source
 from newfound.data.augment import evaluation_view
 from newfound.data.dataset import Dataset, Split
 from newfound.data.holdout import hide_classes
-from newfound.data.images import ImageSet
 from newfound.engine.device import resolve_device
 from newfound.estimate.search import ALGORITHMS, resolved, warnings_for
 from newfound.estimate.trial import PREFIX, EstimateConfig, Features, estimate_config, most_extra
@@ -70,16 +68,10 @@ def estimate(
     with folder.inner("estimate").locked():
         write_record(folder.estimate, record)
         if algorithm.trained:
-            shown, labelled, classes = split, split.labelled, split.labels
-            if num_hidden:
-                shown, labelled, classes = hide_classes(split, num_hidden)
-            work = {**preflight(probe, shown), "ahead": ahead}
-            data = Dataset("probe", shown, None, ())
-            network = Training(folder.inner("estimate/probe"), data, probe, watch, should_stop, work)
-            features, device = _features(network, labelled, classes, split.unlabelled), network.device
+            features = _features(folder, split, num_hidden, probe, watch, should_stop, ahead)
         else:
-            device = resolve_device(probe.run.device)
-            features = _vectors(split, device)
+            features = _vectors(split, resolve_device(probe.run.device))
+        device = features.pile.device
         random = generator(device, probe.run.seed, "estimate")
         most = most_extra(len(split.unlabelled), config)
         done, start = {trial.extra: trial for trial in record.curve}, time.perf_counter()
@@ -101,14 +93,30 @@ def estimate(
         return record
 
 
-def _features(network: Training, labelled: ImageSet, classes: Tensor, pile: ImageSet) -> Features:
-    """Train the network, and encode these images."""
-    weights, split, probe, device = network.pretrain(), network.data.split, network.recipe, network.device
-    learner = build_stage(probe.pretraining[-1], probe, split.task, split.look, device)
+def _features(
+    folder: Folder,
+    split: Split,
+    num_hidden: int,
+    probe: Recipe,
+    watch: Watch,
+    should_stop: Callable[[], bool],
+    ahead: float,
+) -> Features:
+    """Train a network on the known classes that are not hidden; encode the labelled images and the pile."""
+    shown, labelled, classes = split, split.labelled, split.labels
+    if num_hidden:
+        shown, labelled, classes = hide_classes(split, num_hidden)
+    work = {**preflight(probe, shown), "ahead": ahead}
+    data = Dataset("probe", shown, None, ())
+    network = Training(folder.inner("estimate/probe"), data, probe, watch, should_stop, work)
+    weights, device = network.pretrain(), network.device
+    learner = build_stage(probe.pretraining[-1], probe, shown.task, shown.look, device)
     learner.adopt(weights)
     network.log.close()
     viewer = network.viewer(learner)
-    known, unlabelled = (viewer.over(each.to(device), learner.encoder) for each in (labelled, pile))
+    known, unlabelled = (
+        viewer.over(each.to(device), learner.encoder) for each in (labelled, split.unlabelled)
+    )
     return Features(known, classes.to(device), unlabelled)
 
 

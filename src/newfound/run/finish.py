@@ -12,6 +12,7 @@ from newfound.data.dataset import Look, novel_names
 from newfound.engine.device import precision_name
 from newfound.engine.evaluate import scores_of
 from newfound.run.assignments import Assignments
+from newfound.run.folder import Folder
 from newfound.run.models import Classes, CurvePoint, EpochLine, EstimatedNumber, Execution, Results
 from newfound.run.pile import Pile
 from newfound.run.provenance import peak_memory, provenance
@@ -45,11 +46,6 @@ def finish(training: Training, method: Method, source: Source) -> Results:
     known_sizes, novel_sizes = sizes[: len(known)], sizes[len(known) :]
     evaluator, origin = training.evaluator(method), provenance(training.device)
     report = evaluator(head, predicted) if evaluator else None
-    estimate = None
-    if source.estimated and source.num_novel:
-        made = folder.read_estimate()  # here, or by the run that this one repeats
-        low, high = (made.low, made.high) if made else (None, None)
-        estimate = EstimatedNumber(num_novel=source.num_novel, algorithm=source.estimated, low=low, high=high)
     results = Results(
         method=recipe.method,
         recipe=recipe_name(recipe, source, split.look),
@@ -57,7 +53,7 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         pile=split.pile,
         subset=source.subset,
         held_out=source.held_out,
-        estimate=estimate,
+        estimate=_estimated(folder, source),
         seed=recipe.run.seed,
         config=recipe.flat(),
         commit=origin.commit,
@@ -83,6 +79,15 @@ def finish(training: Training, method: Method, source: Source) -> Results:
     write_record(folder.results, results)
     training.log.close()
     return results
+
+
+def _estimated(folder: Folder, source: Source) -> EstimatedNumber | None:
+    """The number of novel classes if it was estimated, here or by the run that this one repeats."""
+    if not (source.estimated and source.num_novel):
+        return None
+    made = folder.read_estimate()
+    low, high = (made.low, made.high) if made else (None, None)
+    return EstimatedNumber(num_novel=source.num_novel, algorithm=source.estimated, low=low, high=high)
 
 
 def curves(lines: Sequence[EpochLine]) -> dict[str, list[CurvePoint]]:
