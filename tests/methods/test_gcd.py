@@ -63,6 +63,19 @@ def test_a_pile_of_novel_classes_is_clustered_by_itself() -> None:
         torch.testing.assert_close(method.centres[KNOWN + c], mean, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("pile", ["mixed", "novel"])
+def test_only_the_direction_of_a_vector_counts(pile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, bank = fitted(pile)
+    monkeypatch.setattr(Identity, "forward", lambda self, x: F.normalize(x, dim=-1) * (2 + x[:, :1].sign()))
+    torch.manual_seed(0)
+    method.cluster(bank, restarts=5)
+    centres = method.centres.clone()
+    monkeypatch.setattr(Identity, "forward", lambda self, x: x)
+    torch.manual_seed(0)
+    method.cluster(bank, restarts=5)
+    torch.testing.assert_close(method.centres, centres)
+
+
 def test_scores_are_minus_half_the_squared_distances() -> None:
     method, bank = fitted("mixed")
     x = bank.unlabelled(method.encoder)[:5]

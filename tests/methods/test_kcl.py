@@ -61,6 +61,13 @@ def test_a_pair_is_what_the_similarity_network_finds_likelier() -> None:
     assert torch.equal(learner(images, CLOCK)["same"], logits.argmax(-1) == 1)
 
 
+def test_a_tie_is_no_pair() -> None:
+    learner = method()
+    for parameter in learner.similarity.parameters():
+        torch.nn.init.zeros_(parameter)
+    assert not learner(batch(), CLOCK)["same"].any()
+
+
 def test_the_similarity_network_follows_the_new_images_without_being_trained() -> None:
     learner, images = method(), batch()
     before = {key: value.clone() for key, value in learner.state_dict().items()}

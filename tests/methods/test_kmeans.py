@@ -120,6 +120,13 @@ def test_a_known_class_without_a_centre_of_its_own_gets_a_free_one() -> None:
     assert known_first(distances, torch.tensor([1, 1, 0, 0]), Task(2, 1)).tolist() == [1, 0, 2]
 
 
+def test_centres_of_novel_classes_keep_their_order() -> None:
+    distances = torch.ones(2, 100)
+    distances[0, 70] = distances[1, 30] = 0
+    others = [c for c in range(100) if c not in (30, 70)]
+    assert known_first(distances, torch.tensor([0, 1]), Task(2, 98)).tolist() == [70, 30, *others]
+
+
 def test_centres_follow_the_seed_of_the_moment() -> None:
     centres = []
     for _ in range(2):

@@ -160,6 +160,11 @@ def test_neighbours_are_half_an_average_class_unless_they_are_given(
     assert ncl(**settings).neighbours == expected
 
 
+@pytest.mark.parametrize(("wanted", "farthest"), [(3, 3), (100, 8)])
+def test_the_farthest_are_no_more_than_are_remembered(wanted: int, farthest: int) -> None:
+    assert ncl(farthest=wanted).farthest == farthest
+
+
 def test_scores_are_those_of_both_heads_side_by_side() -> None:
     method, images = ncl().eval(), torch.rand(4, 3, 8, 8)
     z = method.encoder(images)

@@ -13,7 +13,6 @@ from newfound.losses.prediction import view_mse
 
 def mean_symmetric_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     """Log-probabilities (..., N, C) and (..., M, C) → mean divergence over all N x M pairs (...)."""
-    log_p, log_q = log_p.float(), log_q.float()
     p_gap = log_p.exp().mean(-2) - log_q.exp().mean(-2)
     log_gap = log_p.mean(-2) - log_q.mean(-2)
     return ((p_gap * log_gap).sum(-1) + _covariance(log_p, -2) + _covariance(log_q, -2)) / 2
@@ -24,7 +23,6 @@ def mean_symmetric_cross_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
 
     1/2 [H(p, q) + H(q, p)] is the divergence plus half of each entropy, so it does not reward low entropy.
     """
-    log_p, log_q = log_p.float(), log_q.float()
     cross = log_p.exp().mean(-2) * log_q.mean(-2) + log_q.exp().mean(-2) * log_p.mean(-2)
     return -cross.sum(-1) / 2
 
