@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 import typer
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
 from PIL import Image
 from sklearn.datasets import make_blobs
 
@@ -72,6 +74,22 @@ def anchors(text: str) -> set[str]:
 
 def test_every_page_is_linked_from_the_readme() -> None:
     assert all(f"(docs/{name})" in README for name in PAGES if name != "README.md")
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    config = load_config("mkdocs.yml", site_dir=str(tmp_path))
+    config.plugins.on_startup(command="build", dirty=False)
+    build(config)
+    assert "inter-class constraint" in (tmp_path / "methods" / "iic" / "index.html").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    named = set(re.findall(r"^(?:::: newfound[\w.]*\.|## )(\w+)$", PAGES["reference.md"], re.MULTILINE))
+    assert named == {*newfound.__all__} - {"__version__"}
 
 
 def test_every_file_that_a_page_names_exists() -> None:

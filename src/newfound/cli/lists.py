@@ -1,6 +1,5 @@
 """The verbs that list benchmarks, encoders and methods."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,7 @@ import typer
 from rich.table import Column, Table
 
 from newfound.cli.console import console
-from newfound.core.catalogue import MethodCard, catalogue
+from newfound.core.catalogue import MethodCard, by_value, catalogue
 from newfound.core.errors import Hint, unknown
 from newfound.lab.recorded import load_records, status
 
@@ -85,7 +84,10 @@ def _settings(card: MethodCard) -> Table:
         title=f"settings of {card.name}: key=value",
     )
     for each in card.settings:
-        published, ours = (_by_value(values) for values in (each.published, each.ours))
+        published, ours = (
+            "\n".join(f"{value} ({', '.join(names)})" for value, names in by_value(values).items())
+            for values in (each.published, each.ours)
+        )
         table.add_row(each.key, str(each.default), each.meaning, published, ours)
     return table
 
@@ -99,11 +101,3 @@ def _variations(card: MethodCard) -> Table:
     for recipe, changes in card.variations.items():
         table.add_row(recipe, " ".join(f"{key}={value}" for key, value in changes.items()) or "nothing")
     return table
-
-
-def _by_value(values: Mapping[str, object]) -> str:
-    """Benchmark → value, as one line for each value with its benchmarks."""
-    groups: dict[str, list[str]] = {}
-    for benchmark, value in values.items():
-        groups.setdefault(str(value), []).append(benchmark)
-    return "\n".join(f"{value} ({', '.join(names)})" for value, names in groups.items())

@@ -38,6 +38,14 @@ class MethodCard(BaseModel, extra="forbid", frozen=True, strict=True):
     """Name → changed settings; where it only makes sense on one benchmark, that is in brackets."""
 
 
+def by_value(values: Mapping[str, object]) -> dict[str, list[str]]:
+    """Benchmark → value, turned round: each value with its benchmarks."""
+    groups: dict[str, list[str]] = {}
+    for benchmark, value in values.items():
+        groups.setdefault(str(value), []).append(benchmark)
+    return groups
+
+
 CARDS = TypeAdapter(dict[str, MethodCard])
 
 

@@ -1,0 +1,59 @@
+"""Pages of the site that are made when it is built: README.md as the front page, and one for each method."""
+
+import inspect
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from newfound.core.catalogue import MethodCard, SettingCard, by_value, catalogue
+from newfound.core.registry import method_entry
+from newfound.lab.recorded import load_records, status
+
+ROOT = Path(__file__).parents[1]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """A hook of mkdocs."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    files.append(File.generated(config, "index.md", content=readme))
+    records = load_records(ROOT / "results")
+    for name, card in catalogue().items():
+        text = method_page(card, status(records, name))
+        files.append(File.generated(config, f"methods/{name}.md", content=text))
+    assert config.nav is not None
+    research = next(part["Research"] for part in config.nav if "Research" in part)
+    research.insert(1, {"Each method": [f"methods/{name}.md" for name in catalogue()]})
+    return files
+
+
+def method_page(card: MethodCard, recorded: str) -> str:
+    """What a method does, its settings and its variations, in Markdown."""
+    module = inspect.getdoc(sys.modules[method_entry(card.name).method.__module__]) or ""
+    lines = [f"# {card.name}", "", card.description, "", module.partition("\n")[2], ""]
+    lines += [f"Recorded: {recorded}. See [Results](../results.md).", ""]
+    lines += [
+        "## Settings",
+        "",
+        "| setting | default | meaning | published | ours |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [_setting(each) for each in card.settings]
+    if card.variations:
+        lines += ["", "## Variations", "", f"`newfound reproduce BENCHMARK {card.name} --recipe NAME`", ""]
+        lines += ["| recipe | what it changes |", "|---|---|"]
+        for recipe, changes in card.variations.items():
+            changed = " ".join(f"`{key}={value}`" for key, value in changes.items())
+            lines.append(f"| {recipe} | {changed or 'nothing'} |")
+    return "\n".join(lines) + "\n"
+
+
+def _setting(card: SettingCard) -> str:
+    cells = [f"`{card.key}`", f"`{card.default}`", card.meaning, _values(card.published), _values(card.ours)]
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _values(of: Mapping[str, object]) -> str:
+    return "; ".join(f"`{value}` ({', '.join(names)})" for value, names in by_value(of).items())
