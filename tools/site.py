@@ -1,4 +1,4 @@
-"""Pages of the site that are made when it is built: README.md as the front page, and one for each method."""
+"""Pages of the site that are made when it is built: README.md as the front page, one for each method."""
 
 import inspect
 import sys
@@ -13,12 +13,16 @@ from newfound.core.registry import method_entry
 from newfound.lab.recorded import load_records, status
 
 ROOT = Path(__file__).parents[1]
+_OTHERS = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+PAGES = {"README.md": "index.md", **{name: name for name in _OTHERS}}
+"""Pages outside docs/, and their names on the site."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """A hook of mkdocs."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
-    files.append(File.generated(config, "index.md", content=readme))
+    for page, name in PAGES.items():
+        text = (ROOT / page).read_text(encoding="utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, name, content=text))
     records = load_records(ROOT / "results")
     for name, card in catalogue().items():
         text = method_page(card, status(records, name))
