@@ -83,8 +83,10 @@ def test_text_is_read_as_it_is_but_for_the_byte_order_mark(tmp_path: Path) -> No
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RunError, match="UTF-8"):
         read_text(path)
-    for other in (tmp_path, tmp_path / "none"):
-        with pytest.raises(RunError, match=str(other)):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    for other in (tmp_path, tmp_path / "none", tmp_path / "pipe", tmp_path / "loop", Path("/dev/zero")):
+        with pytest.raises(RunError, match=f"Cannot read {other}: "):
             read_text(other)
 
 

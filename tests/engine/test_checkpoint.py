@@ -50,8 +50,26 @@ def test_momentum_comes_back_in_the_layout_of_its_parameter() -> None:
 
 def test_strict_loading_names_a_problem() -> None:
     weights = {"weight": torch.zeros(5, 3), "extra": torch.zeros(1)}
-    with pytest.raises(CheckpointError, match=r"does not fit .*weight.*5, 3.*2, 3"):
+    with pytest.raises(CheckpointError, match=r"not a fit .*weight.*5, 3.*2, 3"):
         load_strictly(nn.Linear(3, 2), weights, Path("c"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.int64])
+def test_weights_and_moments_of_another_type_are_refused(dtype: torch.dtype) -> None:
+    """torch would convert them in silence."""
+    module, optimiser = trained()
+    weights = {key: value.to(dtype) for key, value in module.state_dict().items()}
+    with pytest.raises(CheckpointError, match=f"{dtype}.*not torch.float32"):
+        load_strictly(module, weights, Path("c"))
+    with pytest.raises(ValueError, match=f"{dtype}.*not torch.float32"):
+        restore_moments(module, optimiser, {"momentum_buffer/bias": torch.zeros(2, dtype=dtype)})
+
+
+@pytest.mark.parametrize("state", ["", "[]", "[" * 100_000, '{"a":' * 100_000])
+def test_a_damaged_state_is_one_error(tmp_path: Path, state: str) -> None:
+    save_file({}, tmp_path / "c.safetensors", {"state": state})
+    with pytest.raises(CheckpointError, match="not a newfound checkpoint"):
+        Checkpoint.load(tmp_path / "c.safetensors")
 
 
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])

@@ -154,6 +154,11 @@ def test_a_run_that_was_damaged_in_the_meantime(server: Server) -> None:
     assert status(f"{server.address}edit", undo) == 409
 
 
+def test_whatever_goes_wrong_is_answered(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newfound.review.server.page", lambda *given: {}["nothing"])
+    assert status(server.address) == 500
+
+
 def test_of_simultaneous_edits_one_is_made(server: Server) -> None:
     edits = [body(server.live, verb="rename", names={"novel-1": f"wasp {each}"}) for each in range(8)]
     with ThreadPoolExecutor(8) as pool:

@@ -206,7 +206,7 @@ def test_assignments_survive_odd_names_and_refuse_other_files(tmp_path: Path) ->
     assert "plain.png,cat,known,0.5000,yes" in (tmp_path / "a.csv").read_text()
     write_csv(tmp_path / "other.csv", COLUMNS[:-1], [("x", "novel-1", "novel", "1")])
     for path, known in (("other.csv", ["cat"]), ("a.csv", ["somebody"])):
-        with pytest.raises(RunError, match="does not hold this run's assignments"):
+        with pytest.raises(RunError, match="not the file of this run's assignments"):
             Assignments.read(tmp_path / path, Classes(known=known, novel=["novel-1"]))
 
 

@@ -1,14 +1,18 @@
 """What a run refuses, so that no answer is silently wrong and no file is lost."""
 
+import json
 import logging
 import sys
 from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE, Popen
 
+import numpy as np
 import pytest
 import torch
 import torch._dynamo.exc
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
 
 from newfound.core.errors import CheckpointError, RunError, UsageError
 from newfound.data.dataset import Dataset
@@ -17,6 +21,8 @@ from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.step import Step
 from newfound.run.folder import Folder
 from newfound.run.models import Request
+from newfound.run.pile import Pile
+from newfound.run.training import State
 from tests.tiny import stop_in, tiny_recipe, tiny_run, weights_of
 
 
@@ -126,6 +132,9 @@ def test_a_finished_stage_whose_weights_are_gone_is_not_trained_again(
         ("schema_version", 2, "schema_version: Input should be 1"),
         ("settings", [], "settings: "),
         ("source", {"benchmark": 3}, "source.benchmark: "),
+        ("source", {"benchmark": [[[1]]]}, "source.benchmark: "),
+        ("source", {"num_novel": -1}, "source.num_novel: "),
+        ("versions", {"discover": 2**63}, "versions.discover: "),
         ("surprise", 1, "surprise: Extra inputs"),
     ],
 )
@@ -135,9 +144,55 @@ def test_a_damaged_record_is_one_line_that_names_the_field(
     request = Request(newfound="0", method="iic", source={"benchmark": "digits"}, settings={})  # type: ignore[arg-type]
     folder = Folder(tmp_path)
     content = request.model_dump(mode="json") | {field: value}
-    folder.config.write_text(__import__("json").dumps(content))
+    folder.config.write_text(json.dumps(content))
     with pytest.raises(RunError, match=named):
         folder.request()
+
+
+@pytest.mark.parametrize("name", ["config.json", "results.json", "metrics.jsonl", "trust.json"])
+def test_a_record_that_is_nested_too_deeply_is_one_line(name: str, tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    (tmp_path / name).write_text('{"x":' * 100_000)
+    read = {
+        "config.json": folder.request,
+        "results.json": folder.read_results,
+        "trust.json": folder.read_trust,
+    }
+    with pytest.raises(RunError, match=rf"{name} is not .*recursion limit"):
+        read.get(name, folder.read_metrics)()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("epoch", -1), ("images", [1]), ("task", {"num_known": -3, "num_novel": 1}), ("lines", [{"epoch": -1}])],
+)
+def test_a_damaged_state_names_the_field(field: str, value: object, digits: Dataset, tmp_path: Path) -> None:
+    run = tiny_run(tmp_path / "run", tiny_recipe("kmeans", **{"known.epochs": 0, "rotnet.epochs": 0}), digits)
+    run.discover()
+    saved = Checkpoint.load(run.folder.checkpoint)
+    replace(saved, state=saved.state | {field: value}).save(run.folder.checkpoint)
+    with pytest.raises(CheckpointError, match=f"not the checkpoint of a run: {field}"):
+        State.load(run.folder.checkpoint)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scores": np.zeros((4, 2), np.int64)},
+        {"logits": np.zeros(4, np.float32)},
+        {"logits": np.full((4, 3), np.nan, np.float32)},
+        {"features": np.zeros((3, 5), np.float16)},
+        {"scores": np.zeros((4, 9), np.float32)},
+    ],
+)
+def test_predictions_of_another_shape_or_type_are_refused(
+    wrong: dict[str, NDArray[np.generic]], tmp_path: Path
+) -> None:
+    shapes = {"scores": (4, 2), "logits": (4, 3), "features": (4, 5)}
+    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()} | wrong
+    save_file(arrays, tmp_path / "pile.safetensors")
+    with pytest.raises(RunError, match="not the file of this run's predictions"):
+        Pile.read(tmp_path / "pile.safetensors")
 
 
 def test_a_run_is_not_written_among_its_images(tmp_path: Path) -> None:

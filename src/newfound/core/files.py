@@ -1,18 +1,21 @@
 """Files that are never half written: a temporary name, flushed, then renamed."""
 
+import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from newfound.core.errors import Hint, RunError, UsageError, reason_of
+from newfound.core.errors import Hint, NewfoundError, RunError, UsageError, reason_of
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
 @contextmanager
@@ -92,27 +95,19 @@ def write_record(path: Path, record: BaseModel) -> None:
     write_json(path, record.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
-def read_text(path: Path) -> str:
-    """The text of a plain file in UTF-8, with or without a byte-order mark."""
+@contextmanager
+def reading(
+    path: Path, what: str, kind: type[NewfoundError] = RunError, hint: Hint | None = None
+) -> Iterator[None]:
+    """Turn whatever a file that is not `what` makes the block raise into one line that names it."""
     try:
-        if path.exists() and not path.is_file():  # reading a named pipe would wait for ever
-            raise OSError("not a regular file")
-        text = path.read_bytes().decode("utf-8-sig")  # line ends as they are
-    except OSError as error:
-        raise RunError(f"Cannot read {path}: {reason_of(error)}.") from None
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise RunError(f"{path} is not a text file in UTF-8.")
-    return text
-
-
-def read_record(path: Path, model: type[M]) -> M:
-    """A record that `write_record` wrote; another shape or version is one line that names the field."""
-    try:
-        return model.model_validate_json(read_text(path))
-    except ValidationError as error:
-        raise RunError(f"{path} is not a valid {model.__name__}: {field_problem(error)}.") from None
+        yield
+    except NewfoundError:
+        raise
+    except Exception as error:  # what is damaged makes parsers raise almost anything
+        said = f"Cannot read {path}" if isinstance(error, OSError) else f"{path} is not {what}"
+        problem = field_problem(error) if isinstance(error, ValidationError) else reason_of(error)
+        raise kind(f"{said}: {problem.rstrip('.')}.", hint) from None
 
 
 def field_problem(error: ValidationError) -> str:
@@ -120,3 +115,48 @@ def field_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg']}" if where else first["msg"]
+
+
+def open_plain(path: str | Path) -> BinaryIO:
+    """Open a regular file for reading; a pipe or a device, which could make us wait for ever, is an error."""
+    file = os.fdopen(
+        os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb"
+    )
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "Not a regular file", str(path))
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a regular file."""
+    with open_plain(path) as file:
+        return file.read()
+
+
+def read_text(path: Path) -> str:
+    """The text of a regular file in UTF-8, with or without a byte-order mark; line ends stay as they are."""
+    with reading(path, "a text file in UTF-8"):
+        text = read_bytes(path).decode("utf-8-sig")
+        if "\0" in text:
+            raise ValueError("it has null characters")
+        return text
+
+
+def read_record(path: Path, model: type[M]) -> M:
+    """A record that `write_record` wrote; another shape or version is one line that names the field."""
+    with reading(path, f"a valid {model.__name__}"):
+        return model.model_validate_json(read_text(path))
+
+
+class _Header(BaseModel):
+    """Of a safetensors file; it also has a field for each tensor."""
+
+    facts: dict[str, str] = Field(default_factory=dict, alias="__metadata__")
+
+
+def read_tensors(path: Path, load: Callable[[bytes], dict[str, T]]) -> tuple[dict[str, T], dict[str, str]]:
+    """The tensors of a safetensors file, by the `load` of a framework, and its metadata."""
+    content = read_bytes(path)
+    end = 8 + int.from_bytes(content[:8], "little")
+    return load(content), _Header.model_validate_json(content[8:end]).facts

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from newfound.core.settings import Count
 from newfound.core.source import PileKind
 
 Outputs = dict[str, Tensor]
@@ -21,14 +22,14 @@ Losses = dict[str, Tensor]
 class Task:
     """The number of known and of novel classes, and what the unlabelled images may be."""
 
-    num_known: int
-    num_novel: int
+    num_known: Count
+    num_novel: Count
     """0 where no novel classes are looked for, which is all that pretraining needs."""
-    num_unlabelled: int = 0
+    num_unlabelled: Count = 0
     """Size of the unlabelled set, for learners that store something per image."""
     pile: PileKind = "novel"
     """Whether unlabelled images may be of known classes; only methods that are `mixed` are built then."""
-    num_labelled: int = 0
+    num_labelled: Count = 0
     """Size of the labelled set."""
 
     @property

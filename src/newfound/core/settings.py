@@ -15,11 +15,15 @@ from pydantic_core import PydanticCustomError
 
 from newfound.core.errors import Hint, UsageError, unknown
 
-Count = Annotated[int, Ge(0)]
-Positive = Annotated[int, Ge(1)]
-TwoOrMore = Annotated[int, Ge(2)]
-NonNegative = Annotated[FiniteFloat, Ge(0)]
-PositiveFloat = Annotated[FiniteFloat, Gt(0)]
+MOST = 2**31 - 1
+"""Of whole numbers, so that every tensor and array library can count as far."""
+HUGE = 1e30
+"""Of other numbers, so that they are finite in single precision, and their squares in double."""
+Count = Annotated[int, Ge(0), Le(MOST)]
+Positive = Annotated[int, Ge(1), Le(MOST)]
+TwoOrMore = Annotated[int, Ge(2), Le(MOST)]
+NonNegative = Annotated[FiniteFloat, Ge(0), Le(HUGE)]
+PositiveFloat = Annotated[FiniteFloat, Gt(0), Le(HUGE)]
 Share = Annotated[FiniteFloat, Ge(0), Le(1)]
 ShareBelowOne = Annotated[FiniteFloat, Ge(0), Lt(1)]
 ProperShare = Annotated[FiniteFloat, Gt(0), Lt(1)]

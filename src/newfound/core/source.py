@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, field_validator
 
+from newfound.core.settings import Count, Positive
+
 PileKind = Literal["mixed", "novel"]
 """Whether unlabelled images may be of known classes too, or are of novel classes only."""
 OWN_PILE: PileKind = "novel"
@@ -28,15 +30,15 @@ class Source(BaseModel, extra="forbid", frozen=True):
 
     benchmark: str | None = None
     data_dir: str | None = None
-    subset: int | None = None
+    subset: Positive | None = None
     """At most this many images of each class."""
     labelled: str | None = None
     unlabelled: str | None = None
-    num_novel: int | None = None
+    num_novel: Count | None = None
     """How many novel classes to look for; None if unknown, or if the benchmark says it."""
     pile: PileKind | None = None
     """None: as the benchmark says, or `novel` for own images."""
-    size: int | None = None
+    size: Positive | None = None
     strict: bool = False
     arrays: str | None = None
     """The fingerprint of images that were passed in Python, which cannot be loaded again."""
@@ -44,13 +46,13 @@ class Source(BaseModel, extra="forbid", frozen=True):
     """The vectors that take the place of images."""
     embedded_by: EncoderVersion | None = None
     """What made them, where their files say so; else the frozen encoder that embeds the images."""
-    views: int = 1
+    views: Positive = 1
     """Vectors of each image that a frozen encoder makes."""
     vectors: bool = False
     """Whether `arrays` are vectors."""
     estimated: str | None = None
     """The algorithm that `num_novel` comes from, where it was estimated."""
-    held_out: int | None = None
+    held_out: Count | None = None
     """How many known classes are treated as novel; the images of the true novel ones are dropped."""
 
     @field_validator("labelled", "unlabelled", "embeddings")

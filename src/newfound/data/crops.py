@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,8 +12,9 @@ from PIL import Image
 from torch import Tensor
 
 from newfound.core.encoder import Preprocessing
+from newfound.core.files import read_bytes
 from newfound.data.augment.geometry import Resized
-from newfound.data.decode import Pixels, Reading, check_regular, upright_rgb
+from newfound.data.decode import Pixels, Reading, upright_rgb
 from newfound.data.workers import AHEAD, num_workers, read_each, shared
 
 RANDOM = Resized(0.4, 1.0)
@@ -55,8 +55,7 @@ def crop_each(
     pixels = shared(places, crops, side, side, 3)
 
     def read(row: int) -> tuple[str, list[int]]:
-        check_regular(paths[row])
-        content = Path(paths[row]).read_bytes()
+        content = read_bytes(paths[row])
         digest = digest_of(content)
         peaks: list[int] = []
         with Image.open(BytesIO(content)) as image:

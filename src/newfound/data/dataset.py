@@ -13,6 +13,7 @@ from torch import Tensor
 
 from newfound.core.errors import DataError, UsageError
 from newfound.core.records import Task
+from newfound.core.settings import Positive
 from newfound.core.source import PileKind, Source
 from newfound.data.images import ImageSet
 
@@ -27,13 +28,13 @@ TEST_EVERY = 5
 class Look:
     """What augmentation and encoder need to know about the images."""
 
-    size: int
+    size: Positive
     """Side of the square that the encoder sees; of vectors, their length."""
     kind: Kind
     """The family of augmentations."""
     mean: Channels
     std: Channels
-    stored: int
+    stored: Positive
     """Side of the square that images are resized to, before they are embedded if they are; larger than `size`
     if evaluation crops the centre."""
 

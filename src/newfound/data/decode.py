@@ -5,9 +5,9 @@ rotation is applied; an animation gives its first frame.
 """
 
 import logging
-import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from time import monotonic
@@ -18,6 +18,7 @@ import torch
 from PIL import Image, ImageFile, ImageOps
 from torch import Tensor
 
+from newfound.core.files import open_plain
 from newfound.data.workers import read_each, shared
 
 log = logging.getLogger(__name__)
@@ -101,15 +102,10 @@ def upright_rgb(
     return ImageOps.invert(rgb) if white_is_zero else rgb
 
 
-def _opened(path: str | Path) -> ImageFile.ImageFile:
-    check_regular(path)
-    return Image.open(path)
-
-
-def check_regular(path: str | Path) -> None:
-    """Opening a named pipe would wait for ever."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError("not a regular file")
+@contextmanager
+def _opened(path: str | Path) -> Iterator[ImageFile.ImageFile]:
+    with open_plain(path) as file, Image.open(file) as image:
+        yield image
 
 
 def decode_all(

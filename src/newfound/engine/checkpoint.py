@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from pydantic import TypeAdapter
+from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from newfound.core.errors import CheckpointError, reason_of
-from newfound.core.files import atomic
+from newfound.core.errors import CheckpointError
+from newfound.core.files import atomic, read_tensors, reading
 
 WEIGHT, MOMENTS = "weight.", "optimiser."
+STATE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,11 @@ class Checkpoint:
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":
         """Read a file that `save` wrote; nothing in it can execute code."""
-        try:
-            path.open("rb").close()  # says best why a file cannot be opened
-            with safe_open(path, framework="pt") as file:
-                state = json.loads(file.metadata()["state"])
-                tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 (not a mapping)
-        except (KeyError, TypeError):
-            raise CheckpointError(
-                f"{path} is not a newfound checkpoint. For a torchvision or timm network use weights=FILE."
-            ) from None
-        except (SafetensorError, OSError, ValueError) as error:
-            raise CheckpointError(f"Cannot read the checkpoint {path}: {reason_of(error)}.") from None
+        with reading(
+            path, "a newfound checkpoint (weights=FILE takes torchvision's and timm's)", CheckpointError
+        ):
+            tensors, facts = read_tensors(path, load)
+            state = STATE.validate_json(facts.get("state", ""))
         weights, moments = (
             {key.removeprefix(part): tensors[key] for key in tensors if key.startswith(part)}
             for part in (WEIGHT, MOMENTS)
@@ -56,12 +51,19 @@ class Checkpoint:
 
 
 def load_strictly(module: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Load weights that must fit exactly."""
-    try:
+    """Load weights that must fit exactly, in number, shape and type."""
+    with reading(path, "a fit for this method, encoder and task", CheckpointError):
         module.load_state_dict(dict(weights))
-    except RuntimeError as error:
-        misfit = f"{path} does not fit this method, encoder and task"
-        raise CheckpointError(f"{misfit}: {reason_of(error)}") from None
+        for key, value in module.state_dict().items():
+            check_type(key, weights[key], value)
+
+
+def check_type(name: str, found: Tensor, like: Tensor) -> None:
+    """Refuse a tensor of another type, which torch would convert in silence, or of another shape."""
+    if found.dtype != like.dtype or found.shape not in (like.shape, ()):
+        raise ValueError(
+            f"{name} is {found.dtype} {tuple(found.shape)}, not {like.dtype} {tuple(like.shape)}"
+        )
 
 
 def moments_of(module: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
@@ -80,6 +82,7 @@ def restore_moments(module: nn.Module, optimiser: Optimizer, moments: Mapping[st
     for key, value in moments.items():
         moment, _, name = key.partition("/")
         like = parameters[name]
+        check_type(key, value, like)
         fits = value.shape == like.shape
         buffer = torch.empty_like(like, requires_grad=False).copy_(value) if fits else value.to(like.device)
         optimiser.state[like][moment] = buffer

@@ -61,8 +61,8 @@ class Features:
 class Trial:
     """One clustering, with `extra` clusters beyond one for each class of the labelled images."""
 
-    extra: int
-    num_novel: int
+    extra: Count
+    num_novel: Count
     """The number of novel classes if this is the right clustering."""
     accuracy: float | None = None
     """Hungarian accuracy on the labelled images whose clusters were not given; None if none was clustered."""

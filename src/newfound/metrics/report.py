@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Record(BaseModel):
     """A record that is written as JSON and read back; unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
 
 class Score(Record):

@@ -153,7 +153,7 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             try:
                 answer = respond(path)
-            except (NewfoundError, OSError) as error:
+            except Exception as error:  # the browser waits for an answer, whatever happens
                 answer = Answer(str(error).encode(), status=HTTPStatus.INTERNAL_SERVER_ERROR)
         self._send(answer)
 

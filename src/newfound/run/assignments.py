@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from newfound.core.errors import Hint, RunError
-from newfound.core.files import read_text, write_text
+from newfound.core.errors import Hint
+from newfound.core.files import read_text, reading, write_text
 from newfound.core.source import Source
 from newfound.run.models import Classes
 
@@ -61,10 +61,9 @@ class Assignments:
     @classmethod
     def read(cls, path: Path, classes: Classes) -> "Assignments":
         """A file that `write` wrote."""
-        reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
         place = {name: index for index, name in enumerate([*classes.known, *classes.novel])}
-        try:
-            rows = list(reader)
+        with reading(path, "the file of this run's assignments", hint=Hint.RETRY):
+            rows = list(csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True))
             columns = {name: [row[name] for row in rows] for name in COLUMNS if name != "kind"}
             return cls(
                 images=columns["image"],
@@ -73,9 +72,6 @@ class Assignments:
                 is_outlier=np.array([FLAGS.index(flag) for flag in columns["is_outlier"]], dtype=bool),
                 num_known=len(classes.known),
             )
-        except (ValueError, KeyError, TypeError, csv.Error) as error:
-            problem = f"line {reader.line_num}: {error}"
-            raise RunError(f"{path} does not hold this run's assignments ({problem}).", Hint.RETRY) from None
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
 from newfound.core.errors import Hint, RunError, UsageError
-from newfound.core.files import check_apart, field_problem, read_record, read_text, write_record, writing
+from newfound.core.files import check_apart, read_record, read_text, reading, write_record, writing
 from newfound.run.models import EpochLine, Estimate, Request, Results, Trust
 
 
@@ -94,10 +93,8 @@ class Folder:
 
     def read_metrics(self) -> list[EpochLine]:
         """One line for each epoch."""
-        try:
+        with reading(self.metrics, "a log of epochs"):
             return [EpochLine.model_validate_json(line) for line in read_text(self.metrics).splitlines()]
-        except ValidationError as error:
-            raise RunError(f"{self.metrics} is damaged: {field_problem(error)}.") from None
 
     def read_estimate(self) -> Estimate | None:
         """The estimate of the number of novel classes, if the run made one."""

@@ -15,18 +15,16 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import Tensor
 
 from newfound import data
 from newfound.core.encoder import Encoder
 from newfound.core.errors import DataError, RunError
-from newfound.core.files import atomic
+from newfound.core.files import atomic, read_bytes, read_tensors, reading
 from newfound.core.source import EncoderVersion, Source
 from newfound.data.crops import digest_of
 from newfound.data.dataset import Dataset
-from newfound.data.decode import check_regular
 from newfound.data.images import ImageSet
 from newfound.data.vectors import EmbeddedImages
 from newfound.data.workers import read_each
@@ -90,8 +88,7 @@ class Embeddings:
         digests, failed = [""] * len(paths), list[str]()
 
         def read(row: int) -> str:
-            check_regular(paths[row])
-            return digest_of(Path(paths[row]).read_bytes())
+            return digest_of(read_bytes(paths[row]))
 
         def embedded(rows: Sequence[int]) -> Iterator[Part]:
             for each in self.embedder.files([paths[row] for row in rows], strict):
@@ -182,9 +179,9 @@ class Embeddings:
         found: dict[str, Tensor] = {}
         for path in sorted(self.folder.glob("*.safetensors")):
             try:
-                with safe_open(path, framework="pt") as file:
-                    digests = json.loads(file.metadata()["digests"])
-                    found.update(zip(digests, file.get_tensor("vectors"), strict=True))
-            except (OSError, SafetensorError):
-                log.warning("%s is damaged; embedding its images again", path)
+                with reading(path, "a file of vectors"):
+                    tensors, facts = read_tensors(path, load)
+                    found.update(zip(json.loads(facts["digests"]), tensors["vectors"], strict=True))
+            except RunError as error:
+                log.warning("%s The images are embedded again.", error)
         return found

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from newfound.core.settings import Count, NonNegative, Positive
 from newfound.core.source import EncoderVersion, PileKind, Source
 from newfound.estimate.trial import Trial
 from newfound.metrics.report import Generalised, Record, TaskAgnostic, TaskAware
@@ -26,7 +27,7 @@ class Request(Versioned):
     method: str
     source: Source
     settings: Settings
-    versions: dict[str, int] = Field(default_factory=dict)
+    versions: dict[str, Count] = Field(default_factory=dict)
     """Stage → the `cache_version` of its code."""
     command: str | None = None
     """The command that started the run, if it was one."""
@@ -52,10 +53,10 @@ class Request(Versioned):
 class Timing(Record):
     """What a stage took."""
 
-    seconds: float
+    seconds: NonNegative
     """Without compilation."""
-    compile_seconds: float = 0.0
-    images: int | None = None
+    compile_seconds: NonNegative = 0.0
+    images: Count | None = None
 
 
 class Reused(Timing):
@@ -70,7 +71,7 @@ class Session(Record):
     """What trained a stage from an epoch on."""
 
     stage: str
-    epoch: int
+    epoch: Count
     commit: str
     hardware: str
     precision: str
@@ -87,8 +88,8 @@ class Execution(Record):
 class CurvePoint(Record):
     """One epoch of a curve; most epochs are not evaluated."""
 
-    epoch: int
-    lr: float
+    epoch: Count
+    lr: NonNegative
     losses: dict[str, float]
     scores: dict[str, float]
 
@@ -98,9 +99,9 @@ class EpochLine(CurvePoint):
 
     stage: str
     head_losses: list[float]
-    seconds: float
-    images_per_second: float
-    compile_seconds: float = 0.0
+    seconds: NonNegative
+    images_per_second: NonNegative
+    compile_seconds: NonNegative = 0.0
 
 
 class Classes(Record):
@@ -113,10 +114,10 @@ class Classes(Record):
 class EstimatedNumber(Record):
     """The number of novel classes where it was estimated."""
 
-    num_novel: int
+    num_novel: Count
     algorithm: str
-    low: int | None = None
-    high: int | None = None
+    low: Count | None = None
+    high: Count | None = None
 
 
 class Provenance(Record):
@@ -135,10 +136,10 @@ class Results(Versioned):
     """Whose values: `published`, `newfound` (ours), `default`, `matched`, a variation or `custom`."""
     benchmark: str
     pile: PileKind = "novel"
-    subset: int | None = None
-    held_out: int | None = None
+    subset: Positive | None = None
+    held_out: Count | None = None
     estimate: EstimatedNumber | None = None
-    seed: int
+    seed: Count
     config: Settings
     commit: str
     versions: dict[str, str]
@@ -147,17 +148,17 @@ class Results(Versioned):
     sessions: list[Session] = Field(default_factory=list)
     timing: dict[str, Timing]
     reused: dict[str, Reused] = Field(default_factory=dict)
-    peak_memory_gib: float | None = None
+    peak_memory_gib: NonNegative | None = None
     encoder_revision: str | None = None
     """Which pretrained weights the encoder started from; None for an encoder without any."""
     embedded_by: EncoderVersion | None = None
     """What made the vectors that the run is about, where that is known."""
-    best_head: int = 0
+    best_head: Count = 0
     curves: dict[str, list[CurvePoint]] = Field(default_factory=dict)
     classes: Classes | None = None
-    cluster_sizes: list[int] = Field(default_factory=list)
+    cluster_sizes: list[Count] = Field(default_factory=list)
     """Images in each novel class."""
-    known_sizes: list[int] | None = None
+    known_sizes: list[Count] | None = None
     """Images in each known class; None where the pile is novel."""
     warnings: list[str] = Field(default_factory=list)
     task_aware: TaskAware | None = None
@@ -182,17 +183,17 @@ class Estimate(Versioned):
     settings: Settings
     images: str
     """Fingerprint of the images and the known labels."""
-    num_known: int
-    num_hidden: int
-    seconds: float = 0.0
+    num_known: Count
+    num_hidden: Count
+    seconds: NonNegative = 0.0
     curve: list[Trial] = Field(default_factory=list)
-    num_novel: int | None = None
+    num_novel: Count | None = None
     """None until the estimate is finished."""
-    low: int | None = None
-    high: int | None = None
-    extra: int | None = None
+    low: Count | None = None
+    high: Count | None = None
+    extra: Count | None = None
     """Of the trial that decided."""
-    preferred: dict[str, int] = Field(default_factory=dict)
+    preferred: dict[str, Count] = Field(default_factory=dict)
     """Criterion → the `extra` at which it peaks."""
     warnings: list[str] = Field(default_factory=list)
     provenance: Provenance | None = None
@@ -206,7 +207,7 @@ class Trust(Versioned):
     """trust.json: how well known classes were found again when they were hidden."""
 
     hidden: list[str]
-    images: int
+    images: Count
     """Images of the hidden classes."""
     accuracy: float
     """Of the head that is used, the one of lowest loss."""

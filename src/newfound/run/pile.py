@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
-from newfound.core.errors import Hint, RunError
-from newfound.core.files import atomic
+from newfound.core.errors import Hint
+from newfound.core.files import atomic, read_tensors, reading
 from newfound.core.source import PileKind
 from newfound.metrics.outliers import outliers
 from newfound.run.assignments import Assignments
@@ -80,14 +79,16 @@ class Pile:
     @classmethod
     def read(cls, path: Path) -> "Pile":
         """A file that `write` wrote."""
-        try:
-            with safe_open(path, framework="numpy") as file:
-                scores, logits, features = map(file.get_tensor, ("scores", "logits", "features"))
-                facts = file.metadata() or {}
-                kind: PileKind = "mixed" if facts.get("kind") == "mixed" else "novel"
-                return cls(scores, logits, features, facts.get("comparable") == "yes", kind)
-        except (OSError, SafetensorError) as error:
-            raise RunError(f"{path} does not hold this run's predictions ({error}).", Hint.RETRY) from None
+        with reading(path, "the file of this run's predictions", hint=Hint.RETRY):
+            arrays, facts = read_tensors(path, load)
+            scores, logits, features = (arrays[name] for name in ("scores", "logits", "features"))
+            shapes = scores.shape, logits.shape, features.shape
+            (number, novel), (same, known_and_novel), (also, _) = shapes
+            finite = all(each.dtype.kind == "f" and np.isfinite(each).all() for each in arrays.values())
+            if not finite or not number == same == also or novel > known_and_novel:
+                raise ValueError(f"its arrays {shapes} are not finite or do not fit each other")
+            kind: PileKind = "mixed" if facts.get("kind") == "mixed" else "novel"
+            return cls(scores, logits, features, facts.get("comparable") == "yes", kind)
 
 
 def softmax(scores: Floats) -> Floats:

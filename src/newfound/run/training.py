@@ -9,14 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from torch import Tensor
 
 from newfound.core.errors import CheckpointError, RunError, ran_out_of_memory
-from newfound.core.files import field_problem, write_text, writing
+from newfound.core.files import reading, write_text, writing
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Task
-from newfound.core.settings import Recipe
+from newfound.core.settings import Count, NonNegative, Recipe
 from newfound.data.dataset import Dataset, Look
 from newfound.engine import device as devices
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
@@ -40,7 +40,7 @@ class Account(BaseModel, extra="forbid"):
     """Stage → what it took and how it was trained, by this run or by the one whose weights it reuses."""
     sessions: list[Session] = Field(default_factory=list)
     """Training sessions by stage and first epoch, the earliest first."""
-    peak_memory_gib: float = 0.0
+    peak_memory_gib: NonNegative = 0.0
 
     @property
     def modes(self) -> dict[str, str]:
@@ -97,12 +97,12 @@ class State(BaseModel, extra="forbid"):
     """What a checkpoint says besides tensors."""
 
     stage: str
-    epoch: int = Field(ge=0)
+    epoch: Count
     start: str
     """Digest of the weights that the first stage started from."""
     images: str
     """Fingerprint of the data set."""
-    num_images: tuple[int, int]
+    num_images: tuple[Count, Count]
     """Labelled and unlabelled."""
     lines: list[EpochLine]
     account: Account
@@ -115,10 +115,8 @@ class State(BaseModel, extra="forbid"):
     def load(cls, path: Path) -> tuple["State", Checkpoint]:
         """That of a checkpoint, and the whole checkpoint; any other file of ours is refused."""
         checkpoint = Checkpoint.load(path)
-        try:
+        with reading(path, "the checkpoint of a run", CheckpointError):
             return cls.model_validate(checkpoint.state), checkpoint
-        except ValidationError as error:
-            raise CheckpointError(f"{path} is not the checkpoint of a run: {field_problem(error)}.") from None
 
 
 def best_head(lines: list[EpochLine]) -> int:
@@ -178,9 +176,10 @@ class Training:
         if begun:
             state, saved = begun
             load_strictly(learner, saved.weights, self.folder.checkpoint)
-            restore_moments(learner, trainer.optimiser, saved.moments)
-            if state.scaler:
-                trainer.step.scaler.load_state_dict(state.scaler)
+            with reading(self.folder.checkpoint, "a checkpoint of this optimiser", CheckpointError):
+                restore_moments(learner, trainer.optimiser, saved.moments)
+                if state.scaler:
+                    trainer.step.scaler.load_state_dict(state.scaler)
         with _within_memory(stage):
             for record in trainer.run(first):
                 self.account.add(trainer, record)
