@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from newfound.api import discovered, opened, shown
 from newfound.core.errors import DataError, Hint, UsageError
-from newfound.core.files import as_path, atomic_folder
+from newfound.core.files import as_path, atomic_folder, check_new
 from newfound.data import arrays
 from newfound.data.arrays import Labels
 from newfound.data.images import ImageSet
@@ -139,8 +139,7 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         """Copy the run to a new folder, for `load`."""
         check_is_fitted(self, "classes_")
         target = as_path(folder, "folder")
-        if target.exists():
-            raise UsageError(f"{target} already exists.")
+        check_new(target)
         if not self.run_.exists():
             raise UsageError(f"{self.run_} is gone; a temporary folder lives as long as its estimator.")
         with atomic_folder(target) as whole:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from pydantic import BaseModel
 from newfound.core.errors import RunError, UsageError
 from newfound.core.files import (
     as_path,
+    atomic,
     atomic_folder,
     check_apart,
+    check_new,
     check_writable,
     read_record,
     read_text,
@@ -60,6 +63,39 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     copy(tmp_path / "run", fail=False)
     assert [path.name for path in tmp_path.rglob("*")] == ["run", "one"]
+
+
+def test_temporary_names_are_not_foreseeable_and_links_are_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers have equal process ids, and whoever may write to the folder may plant a link."""
+    names = set()
+    for _ in range(9):
+        with atomic(tmp_path / "a.txt") as temporary:
+            names.add(temporary.name)
+            assert temporary.parent == tmp_path
+            assert str(os.getpid()) not in temporary.name.split(".")
+    assert len(names) == 9
+    victim, target = tmp_path / "victim", tmp_path / "b.txt"
+    victim.write_text("precious")
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "0" * 2 * size)
+    (tmp_path / f".b.txt.{'0' * 16}.tmp").symlink_to(victim)
+    with pytest.raises(RunError, match="File exists"):
+        write_text(target, "new")
+    assert victim.read_text() == "precious"
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out", "[a]*"])
+def test_what_a_killed_process_left_is_removed_by_the_next(name: str, tmp_path: Path) -> None:
+    (tmp_path / f".{name}.0123456789abcdef.tmp" / "inner").mkdir(parents=True)
+    others = [tmp_path / f".other.{'0' * 16}.tmp", tmp_path / f".{name}.mine.tmp", tmp_path / "a.tmp"]
+    for each in others:
+        each.write_text("")
+    check_new(tmp_path / name)
+    assert sorted(tmp_path.iterdir()) == sorted(others)
+    with pytest.raises(UsageError, match="already exists"):
+        check_new(tmp_path / "a.tmp")
 
 
 def test_a_record_comes_back_and_leaves_out_what_is_none(tmp_path: Path) -> None:

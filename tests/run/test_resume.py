@@ -101,7 +101,7 @@ def test_stop_and_resume_in_either_stage(stage: str, digits: Dataset, tmp_path: 
 def test_half_written_checkpoint_does_no_harm(digits: Dataset, tmp_path: Path) -> None:
     run = tiny_run(tmp_path / "run", tiny_recipe("iic"), digits)
     run.discover()
-    whole, half = weights_of(run), tmp_path / "run" / ".checkpoint.safetensors.1.tmp"
+    whole, half = weights_of(run), tmp_path / "run" / ".checkpoint.safetensors.0123456789abcdef.tmp"
     half.write_bytes(b"half")
     again = tiny_run(tmp_path / "run", tiny_recipe("iic"), digits, resume=True)
     again.discover()

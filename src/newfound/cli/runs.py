@@ -14,7 +14,7 @@ from newfound.cli.options import HoldOut, Labelled, MovedDataDir, RunFolder, Sto
 from newfound.cli.progress import Progress
 from newfound.cli.signals import Stopping
 from newfound.core.errors import UsageError
-from newfound.core.files import check_apart, check_writable
+from newfound.core.files import check_new
 from newfound.review.page import trust_line
 from newfound.review.server import Live, Server
 from newfound.run.folder import Folder
@@ -35,11 +35,9 @@ def predict(
     """Assign new images to the known and novel classes of a run."""
     folder, target = Folder(run), out or run / "predictions.csv"
     source = folder.request().source
-    if target.suffix != ".csv" or target.exists():
-        problem = "already exists" if target.exists() else "is not a .csv file"
-        raise UsageError(f"{target} {problem}. Choose another --out.")
-    check_writable(target)
-    check_apart(target, source.labelled, source.unlabelled)
+    if target.suffix != ".csv":
+        raise UsageError(f"{target} is not a .csv file. Choose another --out.")
+    check_new(target, source.labelled, source.unlabelled)
     found = predict_images(run, images, strict=strict)
     found.write(target)
     show_left_out(found.left_out)

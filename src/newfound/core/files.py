@@ -1,8 +1,10 @@
 """Files that are never half written: a temporary name, flushed, then renamed."""
 
 import errno
+import glob
 import json
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -44,6 +46,25 @@ def check_apart(path: Path, *sources: str | None) -> None:
             raise UsageError(f"{path} lies inside the image folder {images}.", Hint.NEW_FOLDER)
 
 
+def check_new(path: Path, *sources: str | None) -> None:
+    """Refuse an output that exists, lies among the images or cannot be written.
+
+    What a killed process has left of an earlier attempt is removed.
+    """
+    if os.path.lexists(path):
+        raise UsageError(f"{path} already exists.", Hint.NEW_FOLDER)
+    check_apart(path, *sources)
+    check_writable(path)
+    remove_leftovers(path.parent, glob.escape(path.name))
+
+
+def remove_leftovers(folder: Path, names: str = "*") -> None:
+    """Remove what killed processes have left of files and folders that they were writing."""
+    for leftover in folder.glob(f".{names}.{'[0-9a-f]' * 16}.tmp"):
+        is_folder = leftover.is_dir() and not leftover.is_symlink()
+        shutil.rmtree(leftover) if is_folder else leftover.unlink()
+
+
 def as_path(given: object, name: str) -> Path:
     """The path that the argument `name` is; an empty one would mean the current folder."""
     if isinstance(given, str | os.PathLike) and str(given):
@@ -53,11 +74,12 @@ def as_path(given: object, name: str) -> Path:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it if the block succeeds, remove it if not."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Yield a new file beside `path`; rename it if the block succeeds, remove it if not."""
+    temporary = _temporary(path)
     with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch(exist_ok=False)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             with temporary.open("r+b") as file:  # Windows flushes only what may be written
                 os.fsync(file.fileno())
@@ -69,14 +91,19 @@ def atomic(path: Path) -> Iterator[Path]:
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """The same for a new folder."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _temporary(path)
     with writing(path):
+        temporary.mkdir(parents=True)
         try:
-            temporary.mkdir(parents=True)
             yield temporary
             temporary.rename(path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _temporary(path: Path) -> Path:
+    """A name that nobody else has or can foresee: processes share folders, and their ids between machines."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from PIL import Image
 
 from newfound.core.errors import DataError, Hint, UsageError, reason_of
-from newfound.core.files import atomic, atomic_folder, check_apart, check_writable, write_text
+from newfound.core.files import atomic, atomic_folder, check_new, write_text
 from newfound.core.registry import EXPORTERS, register_exporter
 from newfound.data.parquet import import_pyarrow
 from newfound.review.review import Review
@@ -65,10 +65,7 @@ def write_export(
         raise UsageError(f"Cannot export {out} as {form!r}. The formats are {known}.", Hint.FORMAT)
     if link is not None and (form != "folders" or link not in PLACE):
         raise UsageError(f"link must be {', '.join(PLACE)}, and only for folders, got {link!r} for {form}.")
-    if out.exists() or out.is_symlink():
-        raise UsageError(f"{out} already exists. Choose another name.")
-    check_apart(out, review.source.labelled, review.source.unlabelled)
-    check_writable(out)
+    check_new(out, review.source.labelled, review.source.unlabelled)
     if form == "folders":
         return write_folders(review, out, link or "copy")
     EXPORTERS.get(form).write(review, out)

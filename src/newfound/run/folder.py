@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,15 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from newfound.core.errors import Hint, RunError, UsageError
-from newfound.core.files import check_apart, read_record, read_text, reading, write_record, writing
+from newfound.core.files import (
+    check_apart,
+    read_record,
+    read_text,
+    reading,
+    remove_leftovers,
+    write_record,
+    writing,
+)
 from newfound.run.models import EpochLine, Estimate, Request, Results, Trust
 
 
@@ -58,8 +65,7 @@ class Folder:
         """Lock the folder for a new run, or for the one to resume; any other run in it is refused."""
         with self.locked():
             self.check(request, resume)
-            for leftover in self.path.glob(".*.tmp"):
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+            remove_leftovers(self.path)
             if not self.config.exists() or self.request().source.num_novel is None:
                 write_record(self.config, request)
             yield
