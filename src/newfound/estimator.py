@@ -109,8 +109,7 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
     def predict_proba(self, X: Samples) -> Floats:
         """(n, C) the probability of each of `classes_`."""
         check_is_fitted(self, "classes_")
-        shares: Floats = self._trained.scores(self._samples(X)).softmax(-1).cpu().numpy()
-        return shares
+        return self._trained.shares(self._samples(X))
 
     def transform(self, X: Samples) -> Floats:
         """(n, D) features of the encoder."""

@@ -18,7 +18,7 @@ from newfound.review.edits import Edit, Merge, Rename, write_edits
 from newfound.review.page import SHOWN, Snapshot, check_page, write_page
 from newfound.review.review import Review
 from newfound.run.folder import Folder
-from newfound.run.models import EstimatedNumber, Trust
+from newfound.run.models import Calibration, EstimatedNumber, Trust
 from newfound.run.pile import softmax
 from tests.review.runs import RESULTS, write_run
 
@@ -145,6 +145,15 @@ def test_accuracy_estimate_and_trust_where_there_are_any(tmp_path: Path) -> None
     assert "an estimate (gcd); 3 to 5 are plausible." in text
     assert "(ant, bee): 87.6 % of their 1,234" in text
     assert "one class for all images would give 50.0 %" in text
+
+
+def test_it_says_what_confidence_means(tmp_path: Path) -> None:
+    assert "it is not calibrated." in drawn(some_run(tmp_path / "raw"))
+    calibration = Calibration(temperature=0.5, images=1234)
+    run = some_run(tmp_path / "fitted", results=RESULTS.model_copy(update={"calibration": calibration}))
+    assert "was fitted to 1,234 images of known classes that training did not see." in drawn(run)
+    write_record(run.trust, Trust(hidden=[], images=1, accuracy=1, mean_accuracy=1, calibration_error=0.0432))
+    assert "In the trial with hidden classes it was off by 4.3 points on average" in drawn(run)
 
 
 def test_only_our_pages_are_overwritten(tmp_path: Path) -> None:

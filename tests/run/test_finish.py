@@ -9,15 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from newfound.core.errors import RunError
 from newfound.core.registry import METHODS, Entry, recipe_for
 from newfound.core.source import PileKind, Source
 from newfound.data.benchmarks import load_benchmark
-from newfound.data.dataset import Dataset
+from newfound.data.dataset import Dataset, Truth
+from newfound.data.holdout import hold_back
 from newfound.data.own import own_look
-from newfound.data.vectors import vector_look
+from newfound.data.vectors import from_embeddings, vector_look
 from newfound.methods.iic import IIC
+from newfound.metrics.calibration import temperature
 from newfound.run.assignments import COLUMNS, Assignments, write_csv
 from newfound.run.finish import collapse_warnings, curves, known_warnings
 from newfound.run.models import Classes, EpochLine, Results
@@ -29,7 +32,7 @@ from tests.tiny import tiny_recipe, tiny_run
 
 DESCRIPTION = {
     *("schema_version", "method", "recipe", "config", "benchmark", "seed", "commit", "versions", "hardware"),
-    "pile",
+    *("pile", "calibration"),
     *("execution", "sessions", "timing", "reused", "peak_memory_gib", "curves", "subset", "best_head"),
     *("classes", "cluster_sizes", "warnings"),
 }
@@ -225,3 +228,30 @@ def test_an_image_of_a_mixed_pile_may_be_known(tmp_path: Path) -> None:
     assert results.generalised is not None
     last = [line for line in run.folder.read_metrics() if line.stage == "discover"][-1]
     assert last.scores["generalised.train.all"] == results.generalised.train.all.mean
+
+
+def test_confidence_is_fitted_to_known_images_that_training_does_not_see(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    classes = np.repeat(np.arange(6), 90)
+    vectors = np.eye(16)[classes] + 0.35 * random.standard_normal((540, 16))
+    given = np.where((classes < 4) & (np.arange(540) % 90 < 80), classes, -1)
+    data = from_embeddings(vectors, given, 2, pile="mixed")
+    run = tiny_run(tmp_path / "run", recipe_for("centroids", "vectors", {"device": "cpu"}), data)
+    results = run.discover()
+    assert (results.calibration.images, results.calibration.error) == (32, None)
+    seen, held = hold_back(data)
+    assert held is not None
+    assert not {*seen.split.labelled.names} & {*held[0].names}
+    trained = Trained.load(run.folder)
+    assert trained.method.task.num_labelled == len(seen.split.labelled) == 288
+    logits = trained.scores(held[0])
+    assert results.calibration.temperature == pytest.approx(temperature(logits, held[1]))
+    pile = Pile.read(run.folder.pile)
+    np.testing.assert_allclose(pile.joint, trained.shares(data.split.unlabelled), atol=1e-5)
+    assert results.classes is not None
+    found = Assignments.read(run.folder.assignments, results.classes)
+    np.testing.assert_allclose(found.confidence, pile.joint.max(1), atol=1e-4)
+    true = torch.from_numpy(classes[given < 0])
+    truth = Truth(true, data.split.unlabelled, true)
+    told = tiny_run(tmp_path / "told", run.recipe, replace(data, truth=truth)).discover()
+    assert told.calibration.error == pytest.approx(0, abs=0.1)

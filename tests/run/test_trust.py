@@ -17,6 +17,7 @@ def test_hidden_classes_are_found_and_remembered(digits: Dataset, tmp_path: Path
     assert trust.hidden == ["3", "4"]
     assert 0 < trust.accuracy <= 1
     assert trust.largest_class == pytest.approx(0.5, abs=0.1)
+    assert trust.calibration_error == run.folder.inner("trust").read_results().calibration.error is not None
     assert run.folder.read_trust() == trust
     assert find_hidden(run.folder) == trust
     with pytest.raises(UsageError, match="hides 2 classes, not 3"):

@@ -9,6 +9,7 @@ from rich.table import Table
 from newfound.cli.console import console, show_warnings
 from newfound.lab.recorded import score
 from newfound.metrics.report import Record, TaskAware
+from newfound.review.page import confidence_line
 from newfound.run.models import Estimate, Results
 
 _CLUSTERING = {"acc": "ACC", "nmi": "NMI", "ari": "ARI"}
@@ -78,6 +79,7 @@ def show_results(results: Results) -> None:
     if results.known_sizes is not None:
         console().print(f"Images in known classes: {sum(results.known_sizes):,}")
     console().print(f"Images in each novel class: {', '.join(map(str, results.cluster_sizes))}")
+    console().print(confidence_line(results))
     show_warnings(results.warnings)
 
 

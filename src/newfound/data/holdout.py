@@ -1,4 +1,4 @@
-"""Known classes held out as if they were novel, to try settings without labels of novel classes."""
+"""Known images that training does not see, and known classes held out as if they were novel."""
 
 from dataclasses import replace
 
@@ -12,6 +12,8 @@ from newfound.data.images import ImageSet
 
 FEWEST = 2
 """Classes that must be held out, and that must remain known."""
+BACK_EVERY = 10
+"""Of the labelled images of a class."""
 Labelled = tuple[ImageSet, Tensor]
 """Images and their (n,) classes."""
 
@@ -44,6 +46,22 @@ def hold_out(dataset: Dataset, number: int | None = None) -> Dataset:
     split = Split(labelled, labels, unlabelled, first, held_out, dataset.split.look, pile)
     names = dataset.class_names[:num_known]
     return replace(dataset, split=split, truth=Truth(hidden, *test), class_names=names, source=source)
+
+
+def hold_back(dataset: Dataset) -> tuple[Dataset, Labelled | None]:
+    """What training may see, and images of known classes that it does not; None unless the pile is mixed.
+
+    They are those of the test set, or else every tenth labelled image of each class.
+    """
+    split, truth = dataset.split, dataset.truth
+    if split.pile == "novel":
+        return dataset, None
+    if truth is not None:
+        return dataset, _where((truth.test, truth.test_labels), truth.test_labels < split.num_known)
+    every, back = (split.labelled, split.labels), rank_in_class(split.labels.numpy()) % BACK_EVERY
+    is_back = torch.from_numpy(back == BACK_EVERY - 1)
+    labelled, labels = _where(every, ~is_back)
+    return replace(dataset, split=replace(split, labelled=labelled, labels=labels)), _where(every, is_back)
 
 
 def hide_classes(split: Split, number: int) -> tuple[Split, ImageSet, Tensor]:

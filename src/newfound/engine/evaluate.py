@@ -11,6 +11,7 @@ from newfound.data.augment import evaluation_view
 from newfound.data.dataset import Look, Split, Truth
 from newfound.data.images import ImageSet
 from newfound.engine.device import gentler
+from newfound.metrics.calibration import calibration_error, told_right
 from newfound.metrics.protocols import generalised, summarise, task_agnostic, task_aware
 from newfound.metrics.report import Report
 
@@ -88,3 +89,8 @@ class Evaluator:
             agnostic=task_agnostic(test[0], truth.test_labels, task),
             mixed=[generalised(joint, labels, task) for joint, labels in splits] if is_mixed else (),
         )
+
+    def calibration_error(self, ids: Tensor, confidence: Tensor) -> float:
+        """Of the confidence (n,) in the classes (n,) that were told for the unlabelled images."""
+        right = told_right(ids, self.truth.labels.cpu(), self.method.task.num_known)
+        return calibration_error(confidence, right)

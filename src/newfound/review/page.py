@@ -18,7 +18,7 @@ from newfound.report.palette import colour
 from newfound.report.thumbnails import TINY, Pictures, data_uri
 from newfound.review.replay import by_rows, shares_after
 from newfound.review.review import Review
-from newfound.run.models import Trust
+from newfound.run.models import Results, Trust
 from newfound.run.pile import Pile
 
 Shown = dict[str, str | int | float]
@@ -177,6 +177,7 @@ def page(review: Review, pile: Pile, pictures: Pictures, live: Chart | None = No
         seen=len(review.log),
         results=review.results,
         trust=trust and trust_line(trust),
+        confidence=confidence_line(review.results, trust),
         command=folder.request().command,
         pictures=pictured,
         most=QUEUE,
@@ -185,6 +186,24 @@ def page(review: Review, pile: Pile, pictures: Pictures, live: Chart | None = No
         tiny=pictures.size <= TINY,
         colour=colour,
     )
+
+
+def confidence_line(results: Results, trust: Trust | None = None) -> str:
+    """What confidence means, and how far it was off where that is known."""
+    images, error = results.calibration.images, trust.calibration_error if trust else None
+    line = "Confidence is the model's softmax probability; it is not calibrated."
+    if images:
+        line = (
+            "Confidence is calibrated: of the images with a confidence of 80 %, about 80 % should be in the "
+            f"right class. It was fitted to {images:,} images of known classes that training did not see."
+        )
+    if error is not None:
+        where = "In the trial with hidden classes"
+    elif (error := results.calibration.error) is not None:
+        where = "On these images, whose true classes are known,"
+    else:
+        return line
+    return f"{line} {where} it was off by {100 * error:.1f} points on average (expected calibration error)."
 
 
 def trust_line(trust: Trust) -> str:

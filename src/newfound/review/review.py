@@ -255,7 +255,7 @@ class Predictions(Versioned):
     kinds: list[str]
     """`known` or `novel`."""
     confidence: list[float]
-    """The model's softmax probability of the class; not calibrated."""
+    """The probability of the class, calibrated if the run is."""
     left_out: list[str]
     """Files that could not be read, each with the reason."""
 

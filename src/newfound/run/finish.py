@@ -11,14 +11,25 @@ from newfound.core.source import Source
 from newfound.data.dataset import Look, novel_names
 from newfound.engine.device import precision_name
 from newfound.engine.evaluate import scores_of
+from newfound.metrics.calibration import temperature
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
-from newfound.run.models import Classes, CurvePoint, EpochLine, EstimatedNumber, Execution, Results
+from newfound.run.models import (
+    Calibration,
+    Classes,
+    CurvePoint,
+    EpochLine,
+    EstimatedNumber,
+    Execution,
+    Results,
+)
 from newfound.run.pile import Pile
 from newfound.run.provenance import peak_memory, provenance
 from newfound.run.recipe import recipe_name
 from newfound.run.training import Training, best_head
 
+ENOUGH = 30
+"""Images that a temperature is fitted to, at least."""
 LOOK_KNOWN = 0.25
 """The share of a pile that may look known; of novel classes up to a fifth did."""
 
@@ -34,7 +45,8 @@ def finish(training: Training, method: Method, source: Source) -> Results:
     classes = Classes(known=list(known), novel=list(novel_names(known, method.task.num_novel)))
     predicted = scores_of(method, viewer, split.unlabelled)
     features = viewer.over(split.unlabelled, method.encoder).to(torch.float16)
-    logits, scores = (each[head].cpu().numpy() for each in predicted)
+    calibration = _calibrated(training, method, head)
+    logits, scores = (each[head].cpu().numpy() / calibration.temperature for each in predicted)
     pile = Pile(scores, logits, features.cpu().numpy(), method.joint, split.pile)
     pile.write(folder.pile)
     if folder.edits.exists() and folder.assignments.exists():
@@ -46,6 +58,11 @@ def finish(training: Training, method: Method, source: Source) -> Results:
     known_sizes, novel_sizes = sizes[: len(known)], sizes[len(known) :]
     evaluator, origin = training.evaluator(method), provenance(training.device)
     report = evaluator(head, predicted) if evaluator else None
+    if evaluator:
+        error = evaluator.calibration_error(
+            torch.from_numpy(assigned.ids), torch.from_numpy(assigned.confidence)
+        )
+        calibration = calibration.model_copy(update={"error": error})
     results = Results(
         method=recipe.method,
         recipe=recipe_name(recipe, source, split.look),
@@ -75,10 +92,20 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         task_aware=report.task_aware if report else None,
         task_agnostic=report.task_agnostic if report else None,
         generalised=report.generalised if report else None,
+        calibration=calibration,
     )
     write_record(folder.results, results)
     training.log.close()
     return results
+
+
+def _calibrated(training: Training, method: Method, head: int) -> Calibration:
+    """The temperature that fits the known images which training did not see, if there are enough of them."""
+    if training.held is None or len(training.held[1]) < ENOUGH:
+        return Calibration()
+    images, labels = training.held
+    scores = scores_of(method, training.viewer(method), images.to(training.device))[0][head].cpu()
+    return Calibration(temperature=temperature(scores, labels.cpu()), images=len(labels))
 
 
 def _estimated(folder: Folder, source: Source) -> EstimatedNumber | None:

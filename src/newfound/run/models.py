@@ -120,6 +120,17 @@ class EstimatedNumber(Record):
     high: Count | None = None
 
 
+class Calibration(Record):
+    """Whether confidence means what it says."""
+
+    temperature: float = 1.0
+    """Scores are divided by it; what makes confidence fit on known images that training did not see."""
+    images: int = 0
+    """How many; 0 where the confidence is not calibrated."""
+    error: float | None = None
+    """Expected calibration error on the unlabelled images, where their classes are known."""
+
+
 class Provenance(Record):
     """Where a number comes from."""
 
@@ -166,6 +177,7 @@ class Results(Versioned):
     task_agnostic: TaskAgnostic | None = None
     generalised: Generalised | None = None
     """Of mixed piles."""
+    calibration: Calibration = Field(default_factory=Calibration)
     note: str | None = None
 
     @property
@@ -217,3 +229,5 @@ class Trust(Versioned):
     """Share of the largest hidden class: the accuracy of putting all images into one class."""
     kmeans: float | None = None
     """Accuracy of k-means on the same vectors; None if discovery saw images."""
+    calibration_error: float | None = None
+    """How far the confidence is off on average, images of hidden classes included."""

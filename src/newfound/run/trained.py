@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newfound.core.errors import CheckpointError, DataError, Hint, UsageError
+from newfound.core.errors import DataError, Hint, UsageError
 from newfound.core.files import check_apart, write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
@@ -43,14 +43,13 @@ class Trained:
     state: State
     head: int
     """The one that the run reports."""
+    temperature: float
 
     @classmethod
     def load(cls, folder: Folder) -> "Trained":
         """From the folder alone, without the images that the run was trained on."""
-        recipe, (state, checkpoint) = stored_recipe(folder.request()), State.load(folder.checkpoint)
-        if state.stage != "discover" or state.epoch < recipe.train["discover"].epochs:
-            where = f"{state.stage}, epoch {state.epoch}"
-            raise CheckpointError(f"The run in {folder.path} is not finished ({where}).", Hint.RESUME)
+        results, recipe = folder.read_results(), stored_recipe(folder.request())
+        state, checkpoint = State.load(folder.checkpoint)
         device = resolve_device("auto")
         try:  # the run's precision, so that what is printed is what was stored, if this device has it
             precision = resolve_precision(recipe.run.precision, device)
@@ -59,11 +58,16 @@ class Trained:
         method = build_method(recipe, state.task, state.look, device, pretrained=False)
         load_strictly(method, checkpoint.weights, folder.checkpoint)
         viewer = Viewer(method, state.look, device, precision)
-        return cls(method, viewer, state, best_head(state.lines))
+        return cls(method, viewer, state, best_head(state.lines), results.calibration.temperature)
 
     def scores(self, images: ImageSet) -> Tensor:
         """(n, C) scores of that head, known classes first."""
         return self.viewer.over(images.to(self.viewer.device), lambda x: self.method.scores(x)[self.head])
+
+    def shares(self, images: ImageSet) -> NDArray[np.floating]:
+        """(n, C) their calibrated probabilities."""
+        found: NDArray[np.floating] = (self.scores(images) / self.temperature).softmax(-1).cpu().numpy()
+        return found
 
     def features(self, images: ImageSet) -> Tensor:
         """(n, D) features of the encoder."""
@@ -146,7 +150,7 @@ def predict(folder: Folder, images: Path, strict: bool = False, with_features: b
         pile, skipped = load_vectors(images, look, source.embedded_by)
     else:
         pile, skipped = load_pile(images, look.stored, strict, look.crops)
-    shares = run.scores(pile).softmax(-1).cpu().numpy()
+    shares = run.shares(pile)
     features = run.features(pile).cpu().numpy() if with_features else None
     return Prediction([os.path.abspath(name) for name in pile.names], shares, features, skipped)
 

@@ -18,6 +18,7 @@ from newfound.core.learner import Learner, Method
 from newfound.core.records import Task
 from newfound.core.settings import Count, NonNegative, Recipe
 from newfound.data.dataset import Dataset, Look
+from newfound.data.holdout import hold_back
 from newfound.engine import device as devices
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
 from newfound.engine.evaluate import Evaluator, TrainingBank, Viewer
@@ -144,7 +145,10 @@ class Training:
         self.precision = devices.resolve_precision(recipe.run.precision, self.device)
         self._fallback = devices.fallback_reason(recipe.run, self.device, self.precision)
         self.fingerprint = data.fingerprint()  # before it moves to the device, which takes the digest along
-        self.data = data.to(self.device)
+        seen, self.held = hold_back(data)
+        self.data = seen.to(self.device)
+        """Without `held`, the known images that training must not see."""
+        self.num_images = len(data.split.labelled), len(data.split.unlabelled)
         self.account, self.start, self.lines = Account(), "", list[EpochLine]()
         self.resumed = State.load(folder.checkpoint) if folder.checkpoint.exists() else None
         """The checkpoint that the run goes on from."""
@@ -258,7 +262,7 @@ class Training:
             epoch=epoch,
             start=self.start,
             images=self.fingerprint,
-            num_images=(len(split.labelled), len(split.unlabelled)),
+            num_images=self.num_images,
             lines=self.lines,
             account=self.account,
             scaler=trainer.step.scaler.state_dict(),

@@ -61,6 +61,7 @@ def find_hidden(
         accuracy=train.acc.best_head or 0.0,
         mean_accuracy=train.acc.mean or 0.0,
         largest_class=max(sizes) / sum(sizes) if sizes else None,
+        calibration_error=found.calibration.error,
         kmeans=_kmeans(data, recipe.run.seed) if data.split.look.kind == "vectors" else None,
     )
     write_record(folder.trust, trust)
