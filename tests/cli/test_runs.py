@@ -54,7 +54,7 @@ def test_hidden_classes_are_found_with_the_settings_of_the_run(run: Finished) ->
     assert trial.task_aware is not None
     accuracy = 100 * (trial.task_aware.train.acc.best_head or 0)
     assert "2 known classes were hidden" in out
-    assert f"(3, 4): {accuracy:.1f} % of their 24 images" in out
+    assert f"(3, 4).\nHidden classes found: {accuracy:.1f} % of their 24 images" in out
     assert "50.0 %" in out  # of one class for all
     assert trial.config == Folder(mine).read_results().config
     works("report", mine)

@@ -143,7 +143,8 @@ def test_accuracy_estimate_and_trust_where_there_are_any(tmp_path: Path) -> None
     text = drawn(run)
     assert "95.7 %" in text
     assert "an estimate (gcd); 3 to 5 are plausible." in text
-    assert "(ant, bee): 87.6 % of their 1,234" in text
+    assert "in the same way (ant, bee).</p>" in text
+    assert "<li>Hidden classes found: 87.6 % of their 1,234" in text
     assert "one class for all images would give 50.0 %" in text
 
 

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from newfound.core.errors import UsageError
+from newfound.core.registry import recipe_for
 from newfound.data.dataset import Dataset
+from newfound.data.vectors import from_embedding_files
+from newfound.review.page import trust_lines
 from newfound.run.trust import find_hidden
 from tests.tiny import tiny_recipe, tiny_run
 
@@ -27,3 +31,26 @@ def test_hidden_classes_are_found_and_remembered(digits: Dataset, tmp_path: Path
     assert find_hidden(three.folder, 3).hidden == find_hidden(three.folder).hidden == ["2", "3", "4"]
     with pytest.raises(UsageError, match="itself a trial"):
         find_hidden(run.folder.inner("trust"))
+
+
+def test_a_mixed_pile_has_three_numbers(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    classes = np.repeat(np.arange(7), 20)
+    vectors = np.eye(8)[classes] + 0.1 * random.standard_normal((140, 8))
+    np.save(tmp_path / "all.npy", vectors)
+    (tmp_path / "all.txt").write_text("\n".join(f"{row}.png" for row in range(140)))
+    (tmp_path / "known.csv").write_text(
+        "image,label\n" + "".join(f"{row}.png,{name}\n" for row, name in enumerate(classes) if name < 6)
+    )
+    data = from_embedding_files(tmp_path / "all.npy", tmp_path / "known.csv", 1, pile="mixed")
+    run = tiny_run(tmp_path / "run", recipe_for("centroids", "vectors", {"device": "cpu"}), data)
+    run.discover()
+    trust = find_hidden(run.folder)
+    # Two of six classes are hidden; a fifth of the images is for test, half of the other known ones is piled.
+    assert (trust.hidden, trust.images, trust.known_images) == (["4", "5"], 32, 32)
+    assert (trust.recognised, trust.mistaken, trust.accuracy, trust.kmeans) == (1, 0, 1, 1)
+    assert trust.number is not None
+    assert trust.number.num_novel >= 1
+    lines = trust_lines(trust)
+    assert lines[1].startswith("Known images recognised as known: 100.0 % of 32; 0.0 % of the images")
+    assert lines[3].startswith(f"Number of hidden classes: estimated {trust.number.num_novel}")

@@ -15,7 +15,7 @@ from newfound.cli.progress import Progress
 from newfound.cli.signals import Stopping
 from newfound.core.errors import UsageError
 from newfound.core.files import check_new
-from newfound.review.page import confidence_line, trust_line
+from newfound.review.page import confidence_line, trust_lines
 from newfound.review.server import Live, Server
 from newfound.run.folder import Folder
 from newfound.run.trained import Pictures
@@ -76,8 +76,8 @@ def trust(
         found = find_hidden(
             folder, hold_out, data_dir, watch=progress.labelled("trust"), should_stop=stopping
         )
-    console().print(f"{trust_line(found)}.")
-    console().print(confidence_line(folder.read_results(), found))
+    for line in (*trust_lines(found), confidence_line(folder.read_results(), found)):
+        console().print(line)
     console().print(f"`newfound report {folder.quoted}` shows it on the page.")
 
 

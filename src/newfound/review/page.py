@@ -176,7 +176,7 @@ def page(review: Review, pile: Pile, pictures: Pictures, live: Chart | None = No
         edits=len(review.edits),
         seen=len(review.log),
         results=review.results,
-        trust=trust and trust_line(trust),
+        trust=trust_lines(trust) if trust else [],
         confidence=confidence_line(review.results, trust),
         command=folder.request().command,
         pictures=pictured,
@@ -206,19 +206,37 @@ def confidence_line(results: Results, trust: Trust | None = None) -> str:
     return f"{line} {where} it was off by {100 * error:.1f} points on average (expected calibration error)."
 
 
-def trust_line(trust: Trust) -> str:
-    """`2 known classes were hidden and discovered in the same way (ant, bee): 87.6 % of ...`."""
-    used, mean = f"{100 * trust.accuracy:.1f} %", f"{100 * trust.mean_accuracy:.1f} %"
-    heads = f"; the mean over the heads is {mean}" if used != mean else ""
-    largest = trust.largest_class
-    baseline = "" if largest is None else f"; one class for all images would give {100 * largest:.1f} %"
-    kmeans = ""
+def trust_lines(trust: Trust) -> list[str]:
+    """What was hidden, and how well known images, the hidden classes and their number were found."""
+    used, mean = _percent(trust.accuracy), _percent(trust.mean_accuracy)
+    found = f"Hidden classes found: {used} of their {trust.images:,} images are in the right class"
+    if used != mean:
+        found += f"; the mean over the heads is {mean}"
+    if trust.largest_class is not None:
+        found += f"; one class for all images would give {_percent(trust.largest_class)}"
     if trust.kmeans is not None:
-        kmeans = f"; k-means on the same vectors gives {100 * trust.kmeans:.1f} %"
+        found += f"; k-means on the same vectors gives {_percent(trust.kmeans)}"
         if trust.accuracy <= trust.kmeans:
-            kmeans += ", which is better" if trust.accuracy < trust.kmeans else ", which is as good"
-    return (
-        f"{len(trust.hidden)} known classes were hidden and discovered in the same way "
-        f"({', '.join(trust.hidden)}): {used} of their {trust.images:,} images are in the right class "
-        f"(task-aware ACC, Hungarian matching){heads}{baseline}{kmeans}"
-    )
+            found += ", which is better" if trust.accuracy < trust.kmeans else ", which is as good"
+    hidden = ", ".join(trust.hidden)
+    lines = [
+        f"{len(trust.hidden)} known classes were hidden and discovered in the same way ({hidden}).",
+        f"{found}.",
+    ]
+    if trust.recognised is not None and trust.mistaken is not None:
+        recognised, mistaken = _percent(trust.recognised), _percent(trust.mistaken)
+        lines.insert(
+            1,
+            f"Known images recognised as known: {recognised} of {trust.known_images:,}; {mistaken} of the "
+            "images of hidden classes were taken for known.",
+        )
+    if (number := trust.number) is not None:
+        plausible = "" if number.low == number.high else f" ({number.low} to {number.high} plausible)"
+        lines.append(
+            f"Number of hidden classes: estimated {number.num_novel}{plausible}, true {len(trust.hidden)}."
+        )
+    return lines
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

@@ -222,11 +222,19 @@ class Trust(Versioned):
     images: Count
     """Images of the hidden classes."""
     accuracy: float
-    """Of the head that is used, the one of lowest loss."""
+    """On them, of the head that is used, the one of lowest loss."""
     mean_accuracy: float
     """Over all heads."""
     largest_class: float | None = None
     """Share of the largest hidden class: the accuracy of putting all images into one class."""
+    known_images: int = 0
+    """Images of known classes in the pile; 0 if it was not mixed."""
+    recognised: float | None = None
+    """Share of them that are predicted to be of a known class."""
+    mistaken: float | None = None
+    """Share of the images of hidden classes that are."""
+    number: EstimatedNumber | None = None
+    """How many hidden classes an estimate finds; None if that was not tried."""
     kmeans: float | None = None
     """Accuracy of k-means on the same vectors; None if discovery saw images."""
     calibration_error: float | None = None

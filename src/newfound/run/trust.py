@@ -11,10 +11,10 @@ from newfound.core.files import write_record
 from newfound.data.augment import evaluation_view
 from newfound.data.dataset import Dataset
 from newfound.data.holdout import hold_out
-from newfound.metrics.clustering import hungarian_accuracy
+from newfound.metrics.clustering import confusion, matched_hits
 from newfound.run.events import Watch, ignore, never
 from newfound.run.folder import Folder
-from newfound.run.models import Trust
+from newfound.run.models import EstimatedNumber, Trust
 from newfound.run.recipe import stored_recipe
 from newfound.run.run import Run
 from newfound.run.trained import images_of
@@ -33,7 +33,9 @@ def find_hidden(
 ) -> Trust:
     """Hide `number` known classes (by default two fifths), repeat the run on the rest, and score it.
 
-    The trial is the run in the folder `trust`, which resumes by itself; its outcome is trust.json.
+    In a mixed pile the hidden classes are among images of the others. Their number is estimated too, if that
+    is quick or was done for the run. The trial is the run in the folder `trust`, which resumes by itself; its
+    outcome is trust.json.
     """
     request, results, trial = folder.request(), folder.read_results(), folder.inner("trust")
     if request.source.held_out is not None:
@@ -51,32 +53,48 @@ def find_hidden(
     found = trial.read_results() if trial.results.exists() else run.discover()
     for warning in found.warnings:
         log.warning(warning)
+    assert data.truth is not None
     assert found.task_aware is not None
-    assert found.classes is not None
-    assert results.classes is not None
-    train, sizes = found.task_aware.train, found.task_aware.train.class_sizes
+    mixed, vectors = found.generalised and found.generalised.train, data.split.look.kind == "vectors"
+    accuracy = mixed.novel if mixed else found.task_aware.train.acc
+    sizes = data.truth.labels.bincount(minlength=len(data.class_names)).tolist()
+    known, hidden = sizes[: data.num_known], sizes[data.num_known :]
     trust = Trust(
-        hidden=[name for name in results.classes.known if name not in found.classes.known],
-        images=sum(sizes or found.cluster_sizes),
-        accuracy=train.acc.best_head or 0.0,
-        mean_accuracy=train.acc.mean or 0.0,
-        largest_class=max(sizes) / sum(sizes) if sizes else None,
+        hidden=list(data.class_names[data.num_known :]),
+        images=sum(hidden),
+        accuracy=accuracy.best_head or 0.0,
+        mean_accuracy=accuracy.mean or 0.0,
+        largest_class=None if mixed else max(hidden) / sum(hidden),
+        known_images=sum(known),
+        recognised=mixed.recognised.best_head if mixed else None,
+        mistaken=mixed.mistaken.best_head if mixed else None,
+        number=_counted(run) if vectors or results.estimate else None,
         calibration_error=found.calibration.error,
-        kmeans=_kmeans(data, recipe.run.seed) if data.split.look.kind == "vectors" else None,
+        kmeans=_kmeans(data, recipe.run.seed) if vectors else None,
     )
     write_record(folder.trust, trust)
     return trust
 
 
+def _counted(run: Run) -> EstimatedNumber:
+    """The number of hidden classes as it would be estimated."""
+    found = run.estimate()
+    assert found.num_novel is not None
+    return EstimatedNumber(
+        num_novel=found.num_novel, algorithm=found.algorithm, low=found.low, high=found.high
+    )
+
+
 def _kmeans(data: Dataset, seed: int) -> float:
-    """The accuracy of k-means on the vectors of the hidden classes: what is there without newfound."""
+    """The accuracy of k-means on the hidden classes, from the vectors of the pile: without newfound."""
     from sklearn.cluster import KMeans  # slow to import
 
     assert data.truth is not None
     split, look = data.split, data.split.look
     vectors = split.unlabelled.take(torch.arange(len(split.unlabelled)))
     points = evaluation_view(vectors, look.size, look.kind, look.mean, look.std)
-    hidden = data.truth.labels >= split.num_known
-    model = KMeans(split.num_novel, n_init=STARTS, random_state=seed).fit(points[hidden].numpy())
-    found = torch.from_numpy(model.labels_).long()
-    return hungarian_accuracy(found, data.truth.labels[hidden] - split.num_known)
+    labels = data.truth.labels
+    number = split.task.num_classes if split.pile == "mixed" else split.task.num_novel
+    found = KMeans(number, n_init=STARTS, random_state=seed).fit_predict(points.numpy())
+    hits = matched_hits(confusion(torch.from_numpy(found), labels, number, len(data.class_names)))
+    return int(hits[split.num_known :].sum()) / int((labels >= split.num_known).sum())
