@@ -64,7 +64,7 @@ Pile = Annotated[
         f"images is {OWN_PILE}; a benchmark has its own."
     ),
 ]
-Size = Annotated[int | None, typer.Option(help="Resize your images to this many pixels a side.")]
+Size = Annotated[int | None, typer.Option(help="Resize the images to this many pixels a side.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail on the first file that cannot be decoded.")]
 Out = Annotated[Path | None, typer.Option(help="The run folder; by default runs/DATA-METHOD, or runs/DATA.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]

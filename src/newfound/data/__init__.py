@@ -19,7 +19,7 @@ def load(source: Source, frozen: "Frozen | None" = None) -> "Dataset":
 
     if source.arrays:
         raise UsageError("These images were passed in Python and cannot be loaded again.")
-    foreign = ["data_dir"] if not source.benchmark else ["labelled", "unlabelled", "size", "embeddings"]
+    foreign = ["data_dir"] if not source.benchmark else ["labelled", "unlabelled", "embeddings"]
     foreign += ["unlabelled", "size", "subset"] if source.embeddings else []
     foreign += ["size"] if source.frozen else []
     if source.benchmark and not source.estimated:

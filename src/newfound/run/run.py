@@ -175,11 +175,13 @@ class Run:
 
 def _as_encoder_sees(data: Dataset, recipe: Recipe) -> Dataset:
     """The data set with the colours, and unless another was requested the size, of a pretrained encoder."""
-    look, source = data.split.look, data.source
+    look, source = data.split.look, data.source or Source()
     wanted = None if look.kind == "vectors" else preprocessing_of(encoder_name(recipe, look))
     if wanted is None:
+        if source.benchmark and source.size:
+            raise UsageError("A benchmark has a size of its own, unless a pretrained encoder is trained.")
         return data
     look = replace(look, mean=wanted.mean, std=wanted.std)
-    if look.kind != "digits" and not (source and source.size):
-        look = replace(look, kind="imagenet", size=max(wanted.size, look.size))
+    if look.kind != "digits" and (source.benchmark or not source.size):
+        look = replace(look, kind="imagenet", size=source.size or max(wanted.size, look.size))
     return replace(data, split=replace(data.split, look=look))

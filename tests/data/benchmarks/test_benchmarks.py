@@ -86,6 +86,19 @@ def test_a_mixed_pile_takes_every_second_image_of_the_known_classes() -> None:
     assert "unlabelled images of known classes and 5 novel classes" in mixed.note
 
 
+def test_few_shots_keep_the_first_images_of_each_known_class_and_the_whole_pile() -> None:
+    every, few = (load_benchmark(name, subset=7) for name in ("digits", "digits-3shot"))
+    kept, seen = [], [0] * 5
+    for name, label in zip(every.split.labelled.names, every.split.labels.tolist(), strict=True):
+        seen[label] += 1
+        if seen[label] <= 3:
+            kept.append((name, label))
+    assert list(zip(few.split.labelled.names, few.split.labels.tolist(), strict=True)) == kept
+    assert list(few.split.unlabelled.names) == list(every.split.unlabelled.names)
+    assert _truth(few).labels.tolist() == _truth(every).labels.tolist()
+    assert list(_truth(few).test.names) == list(_truth(every).test.names)
+
+
 def test_cifar10_by_loops(tmp_path: Path, fake_binary: Fake) -> None:
     pixels, classes = fake_binary(tmp_path, "cifar10", 2)
     dataset = load_benchmark("cifar10", tmp_path)
@@ -170,7 +183,7 @@ def test_a_data_set_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DATASETS, "names", lambda: ["toy"])
     monkeypatch.setattr(DATASETS, "get", lambda name: toy)
     assert benchmark_names() == ["toy"]
-    assert [row.name for row in describe_benchmarks()] == ["toy", "toy-K", "NAME-mixed"]
+    assert [row.name for row in describe_benchmarks()] == ["toy", "toy-K", "NAME-mixed", "NAME-Nshot"]
     assert load_benchmark("toy").class_names == ("ant", "bee", "cat")
     assert load_benchmark("toy-2").split.labels.tolist() == [0, 0]
     with pytest.raises(UsageError):
@@ -179,7 +192,7 @@ def test_a_data_set_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_benchmark_is_described() -> None:
     rows = {row.name: row for row in describe_benchmarks()}
-    assert set(rows) == {*benchmark_names(), "cifar100-K", "NAME-mixed"}
+    assert set(rows) == {*benchmark_names(), "cifar100-K", "NAME-mixed", "NAME-Nshot"}
     assert (rows["imagenet-30-a"].known, rows["imagenet-30-a"].novel) == ("882", "30")
     assert rows["digits"].needs == "nothing"
     assert "cifar-100-python.tar.gz" in rows["cifar100-20"].needs

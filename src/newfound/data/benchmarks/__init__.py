@@ -34,8 +34,15 @@ MIXED = "-mixed"
 """What the name of a benchmark ends with if its pile is mixed, as in GCD."""
 
 
+SHOTS = re.compile(r"(.+)-([1-9]\d*)shot")
+"""The name of a benchmark with so many labelled images of each known class."""
+
+
 def benchmark_names() -> list[str]:
-    """The named benchmarks, each of which exists as `NAME-mixed` too; `cifar100-K` for every K up to 99."""
+    """The named benchmarks, each of which exists as `NAME-mixed` and `NAME-Nshot` too.
+
+    There is `cifar100-K` for every K up to 99.
+    """
     return [benchmark.name for _, family in _families() for benchmark in family.benchmarks]
 
 
@@ -49,7 +56,11 @@ def describe_benchmarks() -> list[Summary]:
         ]
         if family.classes:
             rows.append(Summary(f"{name}-K", f"{len(family.classes)} - K", "K", family.needs))
-    return [*rows, Summary(f"NAME{MIXED}", "half of each labelled", "as NAME", "as NAME")]
+    return [
+        *rows,
+        Summary(f"NAME{MIXED}", "half of each labelled", "as NAME", "as NAME"),
+        Summary("NAME-Nshot", "N images of each", "as NAME", "as NAME"),
+    ]
 
 
 def find_benchmark(name: str) -> tuple[Family, Benchmark]:
@@ -57,6 +68,9 @@ def find_benchmark(name: str) -> tuple[Family, Benchmark]:
     if name.endswith(MIXED):
         family, benchmark = find_benchmark(name.removesuffix(MIXED))
         return family, replace(benchmark, name=name, pile="mixed")
+    if few := SHOTS.fullmatch(name):
+        family, benchmark = find_benchmark(few[1])
+        return family, replace(benchmark, name=name, shots=int(few[2]))
     for data_set, family in _families():
         for benchmark in family.benchmarks:
             if benchmark.name == name:

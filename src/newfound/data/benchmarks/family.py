@@ -59,6 +59,8 @@ class Benchmark:
     novel: tuple[str, ...]
     unused: tuple[str, ...] = ()
     pile: PileKind = "novel"
+    shots: int | None = None
+    """The first images of each known class that are labelled, if not all are; the others are left out."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,9 @@ class Family:
         joint[[corpus.classes.index(name) for name in names]] = np.arange(len(names))
         train, test = (_used(joint[part.labels], subset) for part in (corpus.train, corpus.test))
         given = is_labelled(train, len(known), benchmark.pile)
+        if benchmark.shots is not None:
+            train[given] = _used(train[given], benchmark.shots)
+            given &= train >= 0
         labelled, labels = _where(corpus.train, train, given)
         unlabelled, hidden = _where(corpus.train, train, (train >= 0) & ~given)
         truth = Truth(hidden, *_where(corpus.test, test, test >= 0))
