@@ -114,13 +114,14 @@ VECTORS = {
     "heads": 2,
     "hidden": 512,
     "small_crops": 0,
-    "epochs": 30,
+    "epochs": 60,
     "batch_size": 512,
-    "lr": 0.1,
+    "labelled_share": "balanced",
+    "lr": 0.2,
     "warmup": 4,
     **VECTORS_PRETRAINING,
 }
-"""Ours, for embeddings; batches are large, so that each has several vectors of every class."""
+"""Ours, for embeddings; half of a large batch is unlabelled, so that it has several vectors of every class."""
 
 RS_VECTORS = {
     "rotnet.epochs": 0,

@@ -54,7 +54,7 @@ _V1 = {
     ours={
         "digits": DIGITS | {"augmentation": "v2", "pretrain.augmentation": "v2"},
         "own": OWN,
-        "vectors": VECTORS,
+        "vectors": VECTORS | {"lr": 0.01},  # the loss is a sum over the batch
     },
     variations=WITH_CONSTRAINTS,
 )
