@@ -155,7 +155,7 @@ def test_a_run_that_was_damaged_in_the_meantime(server: Server) -> None:
 
 
 def test_whatever_goes_wrong_is_answered(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newfound.review.server.page", lambda *given: {}["nothing"])
+    monkeypatch.setattr("newfound.review.server.page", lambda *given: dict[str, str]()["nothing"])
     assert status(server.address) == 500
 
 

@@ -121,7 +121,7 @@ VECTORS = {
     "warmup": 4,
     **VECTORS_PRETRAINING,
 }
-"""Ours, for embeddings; half of a large batch is unlabelled, so that it has several vectors of every class."""
+"""Ours, for embeddings; half of a large batch is unlabelled, so it has several vectors of every class."""
 
 RS_VECTORS = {
     "rotnet.epochs": 0,
