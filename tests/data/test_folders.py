@@ -53,6 +53,29 @@ def test_folders(labelled: Path, pile: Path) -> None:
     assert unknown.with_num_novel(2).fingerprint() == dataset.fingerprint()
 
 
+def test_links_to_themselves_and_pipes_are_left_out(labelled: Path, pile: Path) -> None:
+    """Reading a pipe that nobody writes to would take for ever."""
+    for folder in (pile, labelled / "cat"):
+        (folder / "loop.png").symlink_to("loop.png")
+        (folder / "folder").symlink_to("folder")
+        os.mkfifo(folder / "pipe.png")
+    dataset = from_folders(labelled, pile, 2)
+    assert (len(dataset.split.labelled), len(dataset.split.unlabelled)) == (5, 6)
+    reasons = [line.partition(": ")[2] for line in dataset.skipped if line.count(".png")]
+    assert sorted(reasons) == 2 * ["Not a regular file"] + 2 * ["Too many levels of symbolic links"]
+    images, left_out = load_pile(pile, 20, strict=False)
+    assert (len(images), len(left_out)) == (6, 3)
+
+
+@pytest.mark.parametrize("name", ["list.txt", "table.csv", "image.png", "loop"])
+def test_a_list_that_is_a_pipe_or_a_loop_is_refused(name: str, labelled: Path, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.symlink_to(name) if name == "loop" else os.mkfifo(path)
+    for given in ((path, labelled, 2), (labelled, path, 2)):
+        with pytest.raises(DataError, match=f"Cannot read the .*labelled images: {path}"):
+            from_folders(*given)
+
+
 def test_hidden_and_other_files(labelled: Path, tmp_path: Path, paint: Paint) -> None:
     flat = tmp_path / "flat"
     for name in ("1.png", "2.JPG", ".hidden.png", "sub/._1.jpg", ".cache/3.png"):

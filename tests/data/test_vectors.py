@@ -1,5 +1,6 @@
 """Vectors in place of images: data sets from arrays, their views, and the methods that run on them."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 import newfound
-from newfound.core.errors import DataError, UsageError
+from newfound.core.errors import DataError, NewfoundError, UsageError
 from newfound.core.records import Views
 from newfound.core.registry import method_entry, method_names, recipe_for
 from newfound.core.settings import TrainConfig
@@ -195,7 +196,7 @@ def test_a_labelled_image_without_a_vector_is_named(tmp_path: Path) -> None:
 def test_pickles_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([{}, {}], object), allow_pickle=True)
     (tmp_path / "x.txt").write_text("a\nb")
-    with pytest.raises(DataError, match="Cannot read"):
+    with pytest.raises(DataError, match="not a file of embeddings"):
         read_embeddings(tmp_path / "x.npy")
 
 
@@ -223,3 +224,11 @@ def test_a_run_on_vectors_predicts_vectors(tmp_path: Path) -> None:
     np.save(tmp_path / "new.npy", new[:, :5])
     with pytest.raises(DataError, match="5 features"):
         newfound.predict(tmp_path / "run", tmp_path / "new.npy")
+
+
+@pytest.mark.parametrize("name", ["e.npy", "e.csv", "e.parquet"])
+def test_a_pipe_is_no_file_of_embeddings(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+    (tmp_path / "e.txt").write_text("a\n")
+    with pytest.raises(NewfoundError, match="Not a regular file"):
+        read_embeddings(tmp_path / name)

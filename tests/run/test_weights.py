@@ -10,7 +10,7 @@ from torch import Tensor
 
 from newfound.core.errors import CheckpointError
 from newfound.nn.encoders import build_encoder
-from newfound.run.weights import load_encoder, load_pretrained
+from newfound.run.weights import KNOWN_HEAD, load_encoder, load_pretrained
 
 UNO = {"encoder.conv1.weight": torch.ones(2, 2), "head_lab.prototypes.weight": torch.ones(5, 4)}
 """As the official UNO and IIC codes write it."""
@@ -32,6 +32,20 @@ def test_an_official_checkpoint_without_the_head_is_refused(tmp_path: Path) -> N
     path = saved(tmp_path / "other.cp", {"encoder.conv1.weight": torch.ones(2)})
     with pytest.raises(CheckpointError, match="does not hold"):
         load_pretrained(path)
+
+
+@pytest.mark.parametrize("content", [5, [], None, "text", {"state_dict": 5}, {"state_dict": {"a": 1}}])
+def test_a_state_dict_of_something_else_is_refused(content: object, tmp_path: Path) -> None:
+    path = saved(tmp_path / "other.cp", content)
+    for load in (load_pretrained, lambda path: load_encoder(path, "resnet18")):
+        with pytest.raises(CheckpointError, match=r"other\.cp (is not|does not hold)"):
+            load(path)
+
+
+@pytest.mark.parametrize("key", [KNOWN_HEAD, "encoder.conv1.weight"])
+def test_an_official_checkpoint_of_no_tensors_is_refused(key: str, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="does not hold"):
+        load_pretrained(saved(tmp_path / "uno.cp", UNO | {key: 3.5}))
 
 
 class Hostile:
@@ -78,7 +92,7 @@ def test_what_is_no_network_of_torchvision_is_refused(tmp_path: Path) -> None:
     (tmp_path / "torn.safetensors").write_bytes(b"no")
     for path, words in {
         saved(tmp_path / "uno.cp", UNO): "does not hold a ResNet",
-        tmp_path / "torn.safetensors": "Cannot read",
+        tmp_path / "torn.safetensors": "not a plain torch state dict",
         tmp_path / "none.pth": "No such file",
     }.items():
         with pytest.raises(CheckpointError, match=words):

@@ -42,8 +42,13 @@ def check_writable(path: Path) -> None:
 def check_apart(path: Path, *sources: str | None) -> None:
     """Refuse an output among the images: it would be read as one of them."""
     for images in sources:
-        if images and Path(images).is_dir() and path.resolve().is_relative_to(Path(images).resolve()):
+        if images and os.path.isdir(images) and _real(path).is_relative_to(_real(images)):
             raise UsageError(f"{path} lies inside the image folder {images}.", Hint.NEW_FOLDER)
+
+
+def _real(path: str | Path) -> Path:
+    """The path without links, as far as they lead anywhere."""
+    return Path(os.path.realpath(path))
 
 
 def check_new(path: Path, *sources: str | None) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from newfound.core.errors import Hint, UsageError
-from newfound.core.files import atomic
+from newfound.core.files import atomic, open_plain
 from newfound.core.source import EncoderVersion
 
 Floats = npt.NDArray[np.floating]
@@ -97,6 +97,7 @@ class Shards:
 def read_parquet(path: Path) -> tuple[list[str], Floats, Made | None]:
     """Paths, vectors (n, D) or (n, V, D), and how they were made if it says so."""
     pa = import_pyarrow()
+    open_plain(path).close()
     table = pa.parquet.read_table(path)
     names, made = table.column(0).to_pylist(), _made(path)
     lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]

@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from io import StringIO
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -14,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.errors import DataError, UsageError, reason_of, shortened
-from newfound.core.files import as_path
+from newfound.core.errors import DataError, UsageError, shortened
+from newfound.core.files import as_path, open_plain, read_text, reading
 from newfound.core.source import OWN_PILE, EncoderVersion, PileKind, Source
 from newfound.data.arrays import UNLABELLED, Labels, check_unmasked, encoded
 from newfound.data.dataset import Dataset, Look, Split, checked_number
@@ -196,12 +197,8 @@ def read_embeddings(path: Path) -> Embeddings:
         raise UsageError(f"Embeddings are Parquet files, a .csv or a .npy file, got {path}.")
     names, vectors, made = list[str](), list[Floats](), set[Made | None]()
     for shard in shards:
-        try:
+        with reading(shard, "a file of embeddings", DataError):
             found, values, origin = readers[shard.suffix](shard)
-        except UsageError:
-            raise
-        except (OSError, ValueError) as error:
-            raise DataError(f"Cannot read the embeddings in {shard}: {reason_of(error)}") from None
         names += [os.path.abspath(os.path.join(shard.parent, name)) for name in found]
         vectors.append(values)
         made.add(origin)
@@ -215,11 +212,11 @@ Table = tuple[list[str], Floats, Made | None]
 
 
 def _read_table(path: Path) -> Table:
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.reader(file) if row][1:]
+    rows = [row for row in csv.reader(StringIO(read_text(path), newline="")) if row][1:]
     return [row[0] for row in rows], np.array([row[1:] for row in rows], np.float32), None
 
 
 def _read_array(path: Path) -> Table:
-    names = path.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
-    return [name for name in names if name], np.load(path, allow_pickle=False), None
+    names = read_text(path.with_suffix(".txt")).splitlines()
+    with open_plain(path) as file:
+        return [name for name in names if name], np.load(file, allow_pickle=False), None

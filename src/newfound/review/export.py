@@ -168,7 +168,7 @@ def write_folders(review: Review, out: Path, link: str = "copy") -> dict[str, st
         for folder in folders.values():
             (whole / folder).mkdir()
         for file, place in zip(files, places, strict=True):
-            PLACE[link](file.resolve(), whole / place)
+            PLACE[link](Path(os.path.realpath(file)), whole / place)
     return {names[key]: folder for key, folder in folders.items() if names[key] != folder}
 
 

@@ -1,14 +1,15 @@
 """Weights from files: our checkpoints, those of the official UNO and IIC codes, torchvision's networks."""
 
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load
 from torch import Tensor
 
-from newfound.core.errors import CheckpointError, reason_of, shortened
+from newfound.core.errors import CheckpointError, shortened
+from newfound.core.files import open_plain, reading
 from newfound.engine.checkpoint import Checkpoint
 from newfound.nn.encoders import encoders_with
 
@@ -21,7 +22,7 @@ def load_pretrained(path: Path) -> tuple[dict[str, Tensor], list[str]]:
         return Checkpoint.load(path).weights, []
     found = _state_dict(path)
     named = {"h.prototypes" if key == KNOWN_HEAD else key: value for key, value in found.items()}
-    own = [key for key in named if key.startswith(("encoder.", "h.")) and isinstance(named[key], Tensor)]
+    own = [key for key in named if key.startswith(("encoder.", "h."))]
     weights, unused = {key: named[key] for key in own}, [key for key in named if key not in own]
     if "h.prototypes" not in weights or len(weights) == 1:
         raise CheckpointError(
@@ -42,11 +43,7 @@ def load_encoder(path: Path, encoder: str) -> dict[str, Tensor]:
             f"{path} does not hold a ResNet with torchvision's names, from conv1.weight on; it has "
             f"{shortened(list(found), 5)}. For a checkpoint of newfound, UNO or IIC use pretrained=FILE."
         )
-    own = {
-        key: value.float() if value.is_floating_point() else value
-        for key, value in found.items()
-        if isinstance(value, Tensor) and not key.startswith("fc.")
-    }
+    own = {key: value for key, value in found.items() if not key.startswith("fc.")}
     norms = [key.removesuffix("running_var") for key in own if key.endswith("running_var")]
     weights = {f"{norm}num_batches_tracked": torch.tensor(0) for norm in norms} | own
     fitting = encoders_with(weights)
@@ -56,18 +53,20 @@ def load_encoder(path: Path, encoder: str) -> dict[str, Tensor]:
     return {f"encoder.{key}": value for key, value in weights.items()}
 
 
-def _state_dict(path: Path) -> dict[str, Any]:
+def _state_dict(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors or torch file, without wrappers' prefixes; nothing can execute code."""
-    try:
-        is_plain = path.suffix == ".safetensors"
-        content: Any = load_file(path) if is_plain else torch.load(path, "cpu", weights_only=True)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"Cannot read {path}: {reason_of(error)}.") from None
-    except Exception as error:  # a damaged pickle raises almost anything
-        raise CheckpointError(
-            f"{path} is not a plain torch state dict, which loads without executing code "
-            f"({type(error).__name__})."
-        ) from None
-    found = content.get("state_dict", content) if isinstance(content, dict) else {}
-    found = found if isinstance(found, dict) else {}
-    return {str(key).removeprefix("module.").removeprefix("model."): value for key, value in found.items()}
+    plain = "a plain torch state dict, which loads without executing code"
+    with reading(path, plain, CheckpointError), open_plain(path) as file:
+        try:
+            safe = path.suffix == ".safetensors"
+            content: Any = load(file.read()) if safe else torch.load(file, "cpu", weights_only=True)
+        except UnpicklingError:  # whose message explains how to load it all the same
+            raise ValueError("it holds other objects, or is damaged") from None
+        found = {str(key): value for key, value in content.get("state_dict", content).items()}
+        return {
+            key.removeprefix("module.").removeprefix("model."): value.float()
+            if value.is_floating_point()
+            else value
+            for key, value in found.items()
+            if isinstance(value, Tensor)
+        }

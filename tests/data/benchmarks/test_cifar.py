@@ -85,7 +85,7 @@ def test_a_hostile_pickle_runs_nothing(tmp_path: Path, where: str) -> None:
         "beside": {b"data": data, b"fine_labels": [0], b"more": trap},
     }
     (tmp_path / "train").write_bytes(pickle.dumps(batches[where], protocol=4))
-    with pytest.raises(DataError, match=r"train is not an official cifar100 file: .*mkdir"):
+    with pytest.raises(DataError, match=r"train is not an official cifar100 file.*: .*mkdir"):
         read_cifar("cifar100", tmp_path, "train")
     assert not (tmp_path / "trapped").exists()
 
@@ -107,7 +107,7 @@ DATA = np.zeros((2, 3072), np.uint8)
 )
 def test_damaged_and_hostile_files(tmp_path: Path, file: str, content: bytes) -> None:
     (tmp_path / file).write_bytes(content)
-    with pytest.raises(DataError, match=r"not an official cifar100 file: .+ Unpack"):
+    with pytest.raises(DataError, match=r"not an official cifar100 file, as cifar-100-.*tar\.gz has it: .+"):
         read_cifar("cifar100", tmp_path, "train")
 
 
@@ -121,5 +121,5 @@ def test_missing_files_are_named(tmp_path: Path, request: pytest.FixtureRequest)
         read_cifar("cifar10", None, "train")
     request.getfixturevalue("fake_binary")(tmp_path, "cifar10", 1)
     (tmp_path / "cifar-10-batches-bin" / "data_batch_4.bin").unlink()
-    with pytest.raises(DataError, match=r"data_batch_4\.bin .*cifar-10-binary\.tar\.gz"):
+    with pytest.raises(DataError, match=r"data_batch_4\.bin: No such file"):
         read_cifar("cifar10", tmp_path, "train")

@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
-from newfound.core.errors import DataError, reason_of
+from newfound.core.errors import DataError
+from newfound.core.files import open_plain, read_bytes, reading
 from newfound.core.registry import register_dataset
 from newfound.data.augment import NORMALISATION
 from newfound.data.benchmarks.family import Benchmark, Corpus, Family, Part, files_missing
@@ -65,14 +66,10 @@ def read_cifar(name: Name, data_dir: Path | None, where: Where) -> Part:
     folder, layout = _find(name, data_dir)
     parts = []
     for path in (folder / f"{file}{layout.suffix}" for file in FILES[name][where]):
-        try:
+        with reading(path, f"an official {name} file, as {layout.archive} has it", DataError):
             pixels, labels = layout.read(path)
             if pixels.shape != (len(labels), PIXELS) or labels.min() < 0 or labels.max() >= len(NAMES[name]):
                 raise ValueError(f"unexpected labels for {len(pixels)} images")
-        except Exception as error:  # a damaged or hostile pickle may raise anything
-            raise DataError(
-                f"{path} is not an official {name} file: {reason_of(error)}. Unpack {layout.archive} again."
-            ) from error
         parts.append((pixels, labels))
     pixels, labels = np.concatenate([each[0] for each in parts]), np.concatenate([each[1] for each in parts])
     names = [f"{name}/{where}/{row}" for row in range(len(labels))]
@@ -92,13 +89,13 @@ def _find(name: Name, data_dir: Path | None) -> tuple[Path, "Layout"]:
 
 def _binary(path: Path, label_bytes: int) -> tuple[Pixels, Rows]:
     """Rows of `label_bytes` labels, of which the last counts, then 3072 pixels."""
-    rows = np.fromfile(path, np.uint8).reshape(-1, label_bytes + PIXELS)
+    rows = np.frombuffer(read_bytes(path), np.uint8).reshape(-1, label_bytes + PIXELS)
     return rows[:, label_bytes:], rows[:, label_bytes - 1].astype(np.int64)
 
 
 def _pickled(path: Path, key: bytes) -> tuple[Pixels, Rows]:
     """A dictionary of `data` (n, 3072) and the labels under `key`."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         batch = _InertUnpickler(file, encoding="bytes").load()
     _, shape, _, by_columns, content = batch[b"data"].state
     pixels = np.frombuffer(content, np.uint8).reshape(shape, order="F" if by_columns else "C")
