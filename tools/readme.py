@@ -14,6 +14,7 @@ from newfound.lab.recorded import ACC, load_records, measured, outcome, score, s
 from newfound.lab.tables import tables_section
 from newfound.run.models import Results
 from tools.speed import speed_section
+from tools.vectors import headline, mixed_section, starts_section, vectors_section
 
 AGNOSTIC = "task_agnostic.legacy.all"
 SCHEDULES = ("published", "fast", "half", "five-minutes")
@@ -135,6 +136,10 @@ def sections(results: Path) -> dict[str, str]:
         "tables": tables_section(records),
         "speed": speed_section(results),
         "training": training_section(records),
+        "headline": headline(results),
+        "vectors": vectors_section(results),
+        "mixed": mixed_section(results),
+        "starts": starts_section(results),
     }
 
 
