@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
@@ -183,6 +184,32 @@ def test_arguments_that_are_no_paths_are_named(run: Path) -> None:
     for name, call in calls.items():
         with pytest.raises(UsageError, match=f"^{name} must be a path"):
             call()
+
+
+def test_arguments_of_another_type_are_named(run: Path) -> None:
+    review = newfound.Review.open(run)
+    images, kinds = stripes()
+    calls: dict[str, Callable[[], object]] = {
+        "names must be a mapping": lambda: review.rename(None),
+        "names must be text": lambda: review.rename({"novel-1": 3}),
+        "rows must be a whole number": lambda: review.move_rows("novel-1", np.zeros((2, 2), int)),
+        "number must be a whole number": lambda: review.split("novel-1", 2.5),
+        "method must be text": lambda: newfound.discover([], arrays(), run),
+        "pile must be 'mixed' or 'novel'": lambda: newfound.from_arrays(images, kinds, 2, pile="x"),
+        "size must be at least 8": lambda: newfound.from_folders("known", "pile", 2, size="3"),
+        "out must be a path": lambda: newfound.discover("iic", arrays(), "\0x"),
+    }
+    for words, call in calls.items():
+        with pytest.raises(UsageError, match=f"^{words}"):
+            call()
+    assert newfound.from_arrays(images, np.where(kinds < 2, kinds, -1), np.float64(2)).num_novel == 2
+
+
+def test_rows_may_come_as_an_array(run: Path, tmp_path: Path) -> None:
+    review = newfound.Review.open(shutil.copytree(run, tmp_path / "copy"))
+    into = review.classes[0].name
+    review.move_rows(into, np.arange(len(review.ids)))
+    assert set(review.ids.tolist()) == {review.classes[0].id}
 
 
 def test_a_full_disk_can_be_resumed_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

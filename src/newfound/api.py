@@ -6,16 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from pydantic import PlainValidator
 from torch import Tensor
 
+from newfound.core.calls import public
 from newfound.core.errors import DataError, UsageError
-from newfound.core.files import as_path
+from newfound.core.files import AnyPath
 from newfound.core.registry import recipe_for
+from newfound.core.settings import Positive
 from newfound.data import load
 from newfound.data.dataset import Dataset
 from newfound.data.images import ImageSet
@@ -36,12 +39,15 @@ from newfound.run.run import Run, check_folder, request_of, source_of
 from newfound.run.start import start
 
 log = logging.getLogger("newfound")
+Given = Annotated[Dataset | None, PlainValidator(lambda given: given)]
+"""A data set, which `opened` checks."""
 
 
+@public
 def discover(
     method: str | None = None,
-    data: Dataset | None = None,
-    out: str | Path = "",
+    data: Given = None,
+    out: AnyPath = "",
     *,
     resume: bool = False,
     verbose: bool = True,
@@ -60,14 +66,13 @@ def discover(
         return discovered(run, data.split.unlabelled if data else None)
 
 
-def opened(
-    method: str | None, data: Dataset | None, out: str | Path, resume: bool, settings: dict[str, Any]
-) -> Run:
+@public
+def opened(method: str | None, data: Given, out: AnyPath, resume: bool, settings: dict[str, Any]) -> Run:
     """A run on the data set, or on vectors of its images; its folder was checked."""
     if not isinstance(data, Dataset) or "num_novel" in settings:
         raise UsageError("Pass the data set that newfound.from_arrays or from_folders makes with num_novel.")
     search, others = split_settings(settings)
-    folder = Folder(as_path(out, "out"))
+    folder = Folder(Path(out))
     begun = folder.request() if resume and folder.config.exists() else None
     given, side = source_of(data), data.split.look.stored
     begin = start(given, method, others, lambda: side, begun)
@@ -96,9 +101,10 @@ def discovered(run: Run, images: ImageSet | None = None) -> Results:
     return results
 
 
+@public
 def estimate_num_novel(
-    data: Dataset,
-    out: str | Path,
+    data: Given,
+    out: AnyPath,
     *,
     method: str | None = None,
     verbose: bool = True,
@@ -118,12 +124,13 @@ def estimate_num_novel(
     return found
 
 
+@public
 def embed(
-    images: str | Path,
+    images: AnyPath,
     encoder: str,
-    out: str | Path,
+    out: AnyPath,
     *,
-    views: int = 1,
+    views: Positive = 1,
     strict: bool = False,
     verbose: bool = True,
 ) -> EmbedReport:
@@ -134,22 +141,22 @@ def embed(
     image and those of random crops. `strict` makes a file that cannot be read an error.
     """
     with shown(verbose):
-        return embed_files(as_path(images, "images"), encoder, as_path(out, "out"), views, strict)
+        return embed_files(Path(images), encoder, Path(out), views, strict)
 
 
-def predict(run: str | Path, images: str | Path, *, strict: bool = False) -> Predictions:
+@public
+def predict(run: AnyPath, images: AnyPath, *, strict: bool = False) -> Predictions:
     """The class, known or novel, of each new image: a folder, a CSV, a list of files or one file."""
-    return Review.open(run).predict(as_path(images, "images"), strict)
+    return Review.open(run).predict(Path(images), strict)
 
 
-def export(
-    run: str | Path, out: str | Path, form: str | None = None, link: str | None = None
-) -> dict[str, str]:
+@public
+def export(run: AnyPath, out: AnyPath, form: str | None = None, link: str | None = None) -> dict[str, str]:
     """Write the classes of a finished run as a table, COCO, or a folder for each class.
 
     Returns class → folder where a folder could not have the name of its class.
     """
-    return write_export(Review.open(run), as_path(out, "out"), form, link)
+    return write_export(Review.open(run), Path(out), form, link)
 
 
 def tell_about(data: Dataset) -> None:
@@ -180,6 +187,7 @@ def shown(verbose: bool) -> Iterator[None]:
         log.propagate = propagate
 
 
+@public
 def hungarian_accuracy(predicted: ArrayLike | Tensor, true: ArrayLike | Tensor) -> float:
     """The share of samples that the best one-to-one match of clusters (n,) with classes (n,) gets right."""
     given = [np.asarray(each.cpu() if isinstance(each, Tensor) else each) for each in (predicted, true)]

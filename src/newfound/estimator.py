@@ -18,8 +18,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from newfound.api import discovered, opened, shown
+from newfound.core.calls import public
 from newfound.core.errors import DataError, Hint, UsageError
-from newfound.core.files import as_path, atomic_folder, check_new
+from newfound.core.files import AnyPath, atomic_folder, check_new
 from newfound.data import arrays
 from newfound.data.arrays import Labels
 from newfound.data.images import ImageSet
@@ -81,7 +82,7 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
             log.warning("y has no -1, so no novel classes are looked for")
             num_novel = 0
         data = (from_embeddings if vectors else arrays.from_arrays)(X, y, num_novel)
-        out = Path(mkdtemp(), "run") if self.out is None else as_path(self.out, "out")
+        out = Path(mkdtemp(), "run") if self.out is None else Path(self.out)
         if self.out is None:
             weakref.finalize(self, shutil.rmtree, out.parent, ignore_errors=True)
         folder = Folder(out.absolute())
@@ -134,10 +135,11 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         (found,) = task_agnostic(self._trained.scores(samples)[None], joint, task)
         return found["novel-ids"].all
 
-    def save(self, folder: str | Path) -> None:
+    @public
+    def save(self, folder: AnyPath) -> None:
         """Copy the run to a new folder, for `load`."""
         check_is_fitted(self, "classes_")
-        target = as_path(folder, "folder")
+        target = Path(folder)
         check_new(target)
         if not self.run_.exists():
             raise UsageError(f"{self.run_} is gone; a temporary folder lives as long as its estimator.")
@@ -145,12 +147,13 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
             shutil.copytree(self.run_, whole, dirs_exist_ok=True)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
+    @public
+    def load(cls, folder: AnyPath) -> Self:
         """A fitted estimator from the folder of a run that `fit` has made; it has no `labels_`.
 
         Classes that all read as whole numbers are numbers.
         """
-        run = Folder(as_path(folder, "folder").absolute())
+        run = Folder(Path(folder).absolute())
         request, source = run.request(), run.request().source
         if source.arrays is None:
             raise UsageError(f"{folder} is not a run on arrays. Use newfound.predict for it.")

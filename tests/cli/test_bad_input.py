@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.cli.calls import DIGITS, TINY, UNTRAINED, changed, contents, refused
+from tests.cli.calls import DIGITS, TINY, UNTRAINED, changed, contents, newfound, refused
 from tests.cli.conftest import Finished, OwnImages
 
 
@@ -32,6 +32,9 @@ def untouched(code: int, arguments: tuple[str | Path, ...], *words: str) -> None
         ("iic", "pretrain.epochs=1.5", ("pretrain.epochs", "whole number", "'1.5'")),
         ("iic", "intra=kl", ("intra", "'skld'", "'mse'", "'kl'")),
         ("iic", "device=toaster", ("device", "'toaster'")),
+        ("iic", "device=cuda:999999999999999999999", ("device", "'cuda:999999999999999999999'")),
+        ("iic", "hidden=9223372036854775808", ("hidden", "at most 2147483647")),
+        ("iic", "weight_decay=1e308", ("weight_decay", "at most 1000000000000000000000000000000")),
         ("iic", "mode=graph", ("graph", "GPU")),
         ("iic", "min_lr=5", ("min_lr", "5.0")),
         ("iic", "lr_falls=0.75,0.5", ("lr_falls", "'0.75,0.5'")),
@@ -142,6 +145,22 @@ def test_a_file_where_the_run_should_be(images: OwnImages, monkeypatch: pytest.M
     ):
         refused(1, (*call, "--out", "file/run"), "file is a file", "Choose another")
     assert Path("file").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("run-\udcff", "is not text in UTF-8"),
+        ("d/" * 2000, "Cannot write"),
+        ("d" * 5000, "File name too long"),
+    ],
+)
+def test_a_folder_that_cannot_be(out: str, words: str) -> None:
+    done = newfound("discover", "iic", *DIGITS, *TINY, "--out", out)
+    assert done.code in (1, 2)
+    assert done.err.startswith("error: ")
+    assert words in done.err
+    assert done.err.count("\n") == 1
 
 
 def test_a_folder_that_holds_something_else(run: Finished) -> None:

@@ -5,14 +5,12 @@ import json
 import os
 import secrets
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from newfound.core.errors import RunError, UsageError
 from newfound.core.files import (
-    as_path,
     atomic,
     atomic_folder,
     check_apart,
@@ -153,13 +151,6 @@ def test_no_output_among_the_images(tmp_path: Path) -> None:
     check_apart(tmp_path / "pile-2", str(tmp_path / "pile"), None)
     with pytest.raises(UsageError, match="inside the image folder"):
         check_apart(tmp_path / "pile" / "run", None, str(tmp_path / "pile"))
-
-
-@pytest.mark.parametrize("wrong", [None, ["pile"], 5, b"pile", ""])
-def test_what_is_no_path(wrong: Any) -> None:
-    with pytest.raises(UsageError, match=r"^out must be a path"):
-        as_path(wrong, "out")
-    assert as_path("run", "out") == as_path(Path("run"), "out") == Path("run")
 
 
 def test_a_source_has_absolute_paths_and_no_other_fields(

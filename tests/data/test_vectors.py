@@ -207,7 +207,7 @@ def test_without_unlabelled_vectors_a_run_learns_the_known_classes(tmp_path: Pat
     assert (results.classes.novel, results.cluster_sizes, results.warnings) == ([], [], [])
     found = Trained.load(Folder(tmp_path)).scores(Vectors(unit_vectors(vectors), list(map(str, classes))))
     assert (found.argmax(1).numpy() == classes).all()
-    with pytest.raises(UsageError, match="num_novel must be a whole number from 1"):
+    with pytest.raises(DataError, match="cannot be of 0 novel classes"):
         from_embeddings(vectors, np.where(classes < 4, classes, -1), 0)
 
 

@@ -16,7 +16,7 @@ from typer.main import get_command
 from newfound import __version__
 from newfound.cli.console import RESUMABLE, log_to_console, worded
 from newfound.cli.signals import INTERRUPTED, end_imports
-from newfound.core.errors import NewfoundError, ran_out_of_memory
+from newfound.core.calls import as_ours
 
 VERBS = {
     "Use": {
@@ -108,6 +108,8 @@ def run(arguments: list[str]) -> int | None:
     for each in arguments:
         if not each or (each.startswith("--") and each.find("=") == len(each) - 1):
             return _fail(f"{each[:-1] or 'An argument'} is empty. Perhaps a shell variable is not set.", 2)
+        if each.encode(errors="ignore").decode() != each:
+            return _fail(f"The argument {each!r} is not text in UTF-8.", 2)
     log_to_console()
     try:
         code: int | None = app(arguments, prog_name="newfound", standalone_mode=False)
@@ -116,16 +118,11 @@ def run(arguments: list[str]) -> int | None:
         )  # what some versions of typer make of Ctrl-C
     except (typer.Abort, KeyboardInterrupt):
         return _interrupted(verb)
-    except NewfoundError as error:
-        return _fail(worded(error, verb), error.exit_code)
     except bad_call as error:
         return _fail(_usage(error), 2)
-    except OSError as error:
-        return _fail(f"{error.strerror}: {error.filename}" if error.filename else f"{error}.", 1)
-    except (MemoryError, RuntimeError) as error:
-        if not ran_out_of_memory(error):
-            raise
-        return _fail("Out of memory. Free some, or use a smaller batch_size or --size.", 1)
+    except Exception as error:
+        ours = as_ours(error)
+        return _fail(worded(ours, verb), ours.exit_code)
 
 
 def _interrupted(verb: str) -> int:

@@ -38,6 +38,7 @@ HINTS: Mapping[Hint, str] = {
     Hint.FORMAT: "Choose another file name, or use --format.",
     Hint.CLASSES: "`newfound classes RUN` lists the classes.",
     Hint.PILE: "If all of them are novel, use --pile novel.",
+    Hint.MEMORY: "Free some, or use a smaller batch_size or --size.",
     Hint.NO_STRICT: "Fix or remove the file, or leave out --strict.",
 }
 """The wording of every hint."""

@@ -24,6 +24,7 @@ class Hint(Enum):
     FORMAT = "Choose another file name, or pass the format."
     CLASSES = "Review.names lists the classes."
     PILE = 'If all of them are novel, pass pile="novel".'
+    MEMORY = "Free some, or use a smaller batch_size or smaller images."
     NO_STRICT = "Fix or remove the file, or do without strict."
 
 
@@ -60,7 +61,13 @@ class RunError(NewfoundError):
 
 def ran_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out, on the host or on a GPU; torch only says so in its message."""
-    words = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
+    words = (
+        "out of memory",
+        "can't allocate memory",
+        "cannot allocate memory",
+        "not enough memory",
+        "storage size",
+    )
     return isinstance(error, MemoryError) or any(each in str(error).lower() for each in words)
 
 

@@ -10,9 +10,10 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Annotated, BinaryIO, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from newfound.core.errors import Hint, NewfoundError, RunError, UsageError, reason_of
 
@@ -25,7 +26,7 @@ def writing(path: Path) -> Iterator[None]:
     """Turn an error of the file system into one line."""
     try:
         yield
-    except OSError as error:
+    except (OSError, RecursionError) as error:  # pathlib creates parents recursively
         raise RunError(
             f"Cannot write {path}: {reason_of(error)}. Existing files are unharmed.", Hint.RETRY
         ) from None
@@ -70,11 +71,16 @@ def remove_leftovers(folder: Path, names: str = "*") -> None:
         shutil.rmtree(leftover) if is_folder else leftover.unlink()
 
 
-def as_path(given: object, name: str) -> Path:
-    """The path that the argument `name` is; an empty one would mean the current folder."""
-    if isinstance(given, str | os.PathLike) and str(given):
-        return Path(given)
-    raise UsageError(f"{name} must be a path, got {given!r:.60}.")
+def _checked_path(given: object) -> Path:
+    """A path in UTF-8; an empty one would mean the current folder."""
+    text = str(given) if isinstance(given, str | os.PathLike) else ""
+    if text and "\0" not in text and text.encode(errors="ignore").decode() == text:
+        return Path(text)
+    raise PydanticCustomError("path", "Input should be a path")
+
+
+AnyPath = Annotated[str | Path, BeforeValidator(_checked_path)]
+"""An argument of a `public` function."""
 
 
 @contextmanager

@@ -224,6 +224,10 @@ _PLAIN = {
     "a valid number": "a number",
     "a valid boolean": "true or false",
     "a valid string": "text",
+    "a valid dictionary": "a mapping",
+    "an instance of Sequence": "a sequence",
+    "an instance of ndarray": "an array",
+    "an instance of _Buffer": "an array",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
 }
@@ -241,9 +245,14 @@ def checked(config: type[C], values: Overrides, prefix: str = "", hint: Hint | N
         valid: C = _adapter(config).validate_python(values)  # type: ignore[arg-type]
         return valid
     except ValidationError as error:
-        first = error.errors()[0]
-        key = prefix + ".".join(str(part) for part in first["loc"])
-        problem = re.sub(", (unable|got) .*", "", first["msg"])
-        for words, ours in _PLAIN.items():
-            problem = problem.replace(words, ours)
-        raise UsageError(f"Setting {key!r} {problem}, got {first['input']!r}.", hint) from None
+        key, problem = problem_of(error)
+        raise UsageError(f"Setting {prefix + key!r} {problem}.", hint) from None
+
+
+def problem_of(error: ValidationError) -> tuple[str, str]:
+    """The first field at fault, and what is wrong with it."""
+    first = error.errors()[0]
+    problem = re.sub(", (unable|got) .*", "", first["msg"])
+    for words, ours in _PLAIN.items():
+        problem = problem.replace(words, ours)
+    return ".".join(str(part) for part in first["loc"]), f"{problem}, got {first['input']!r:.60}"

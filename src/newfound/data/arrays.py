@@ -8,9 +8,11 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
+from newfound.core.calls import public
 from newfound.core.errors import DataError
+from newfound.core.settings import Positive
 from newfound.core.source import OWN_PILE, PileKind
-from newfound.data.dataset import Dataset, Split, checked_number
+from newfound.data.dataset import Dataset, Split
 from newfound.data.decode import Size, resized, to_rgb
 from newfound.data.images import ResidentImages
 from newfound.data.own import choose_side, own_dataset, own_look
@@ -28,8 +30,9 @@ HIGHEST = 2**62
 UNLABELLED = -1
 
 
+@public
 def from_arrays(
-    images: Arrays, labels: Labels, num_novel: int | None = None, *, pile: PileKind = OWN_PILE
+    images: Arrays, labels: Labels, num_novel: Positive | None = None, *, pile: PileKind = OWN_PILE
 ) -> Dataset:
     """A data set of images (n, H, W) or (n, H, W, C) and labels (n,), numbers or strings, -1 for none.
 
@@ -37,7 +40,6 @@ def from_arrays(
     contain images of different sizes. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled
     images may be of known classes, "novel" if not.
     """
-    num_novel = None if num_novel is None else checked_number("num_novel", num_novel)
     pictures = _pictures(images)
     given, classes = encoded(labels, len(pictures))
     side, reason = choose_side([(picture.height, picture.width) for picture in pictures])

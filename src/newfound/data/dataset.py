@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -11,7 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from newfound.core.errors import DataError, UsageError
+from newfound.core.calls import public
+from newfound.core.errors import DataError
 from newfound.core.records import Task
 from newfound.core.settings import Positive
 from newfound.core.source import PileKind, Source
@@ -62,8 +62,8 @@ class Split:
     def __post_init__(self) -> None:
         labelled, unlabelled = len(self.labelled), len(self.unlabelled)
         novel = 1 if self.num_novel is None else self.num_novel
-        if not labelled or unlabelled < novel:
-            few = f"too few unlabelled images, {unlabelled}, for {novel} novel classes"
+        if not labelled or unlabelled < novel or unlabelled > novel == 0:
+            few = f"{unlabelled} unlabelled images, which cannot be of {novel} novel classes"
             none = f"no {'unlabelled' if labelled else 'labelled'} images"
             raise DataError(f"There are {few if labelled and unlabelled else none}.")
 
@@ -152,14 +152,14 @@ class Dataset:
             note += f"; looking for {counted(self.num_novel, 'novel class')}"
         return note
 
-    def with_num_novel(self, number: int, estimated: str | None = None) -> "Dataset":
-        """The same images with `number` novel classes to look for; `estimated` names the algorithm."""
-        number = checked_number("num_novel", number)
+    @public
+    def with_num_novel(self, num_novel: Positive, estimated: str | None = None) -> "Dataset":
+        """The same images with `num_novel` novel classes to look for; `estimated` names the algorithm."""
         known = self.class_names[: self.num_known]
-        names = self.class_names if self.truth else (*known, *novel_names(known, number))
-        update = {"num_novel": number, "estimated": estimated}
+        names = self.class_names if self.truth else (*known, *novel_names(known, num_novel))
+        update = {"num_novel": num_novel, "estimated": estimated}
         source = self.source and self.source.model_copy(update=update)
-        return replace(self, split=replace(self.split, num_novel=number), class_names=names, source=source)
+        return replace(self, split=replace(self.split, num_novel=num_novel), class_names=names, source=source)
 
     def to(self, device: torch.device) -> "Dataset":
         truth = None if self.truth is None else self.truth.to(device)
@@ -173,15 +173,6 @@ class Dataset:
         if truth is not None:
             parts += [_digest(truth.labels), truth.test.fingerprint(), _digest(truth.test_labels)]
         return blake2b("/".join(parts).encode(), digest_size=16).hexdigest()
-
-
-def checked_number(name: str, number: object, least: int = 1, most: int | None = None) -> int:
-    """The argument `name`, a whole number of any type, as an int."""
-    whole = int(number) if isinstance(number, Integral) and not isinstance(number, bool) else None
-    if whole is None or whole < least or (most is not None and whole > most):
-        upper = "" if most is None else f" to {most}"
-        raise UsageError(f"{name} must be a whole number from {least}{upper}, got {number!r}.")
-    return whole
 
 
 def novel_names(taken: Iterable[str], number: int) -> tuple[str, ...]:

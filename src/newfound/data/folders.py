@@ -4,14 +4,18 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
+from annotated_types import Ge, Le
 
+from newfound.core.calls import public
 from newfound.core.errors import DataError, Hint, UsageError, shortened
-from newfound.core.files import as_path
+from newfound.core.files import AnyPath
+from newfound.core.settings import Positive
 from newfound.core.source import OWN_PILE, PileKind, Source
-from newfound.data.dataset import Dataset, Split, checked_number, rank_in_class
+from newfound.data.dataset import Dataset, Split, rank_in_class
 from newfound.data.decode import Reading, Size, decode_all, stored_sizes
 from newfound.data.files import File, distinct, labelled_files, other_files, unlabelled_files
 from newfound.data.images import ImageSet, ResidentImages, StreamedImages
@@ -25,15 +29,16 @@ SOME = 200
 """Files that tell how large images are."""
 
 
+@public
 def from_folders(
-    labelled: str | Path,
-    unlabelled: str | Path,
-    num_novel: int | None = None,
+    labelled: AnyPath,
+    unlabelled: AnyPath,
+    num_novel: Positive | None = None,
     *,
     pile: PileKind = OWN_PILE,
-    size: int | None = None,
+    size: Annotated[int, Ge(SMALLEST), Le(LARGEST)] | None = None,
     strict: bool = False,
-    subset: int | None = None,
+    subset: Positive | None = None,
     frozen: Frozen | None = None,
 ) -> Dataset:
     """A data set of images that a user has in files, without truth.
@@ -47,11 +52,7 @@ def from_folders(
     of the images.
     """
     # Absolute paths, so that files have the same names from any working directory.
-    labelled = Path(os.path.abspath(as_path(labelled, "labelled")))
-    unlabelled = Path(os.path.abspath(as_path(unlabelled, "unlabelled")))
-    num_novel = None if num_novel is None else checked_number("num_novel", num_novel)
-    size = None if size is None else checked_number("size", size, SMALLEST, LARGEST)
-    subset = None if subset is None else checked_number("subset", subset)
+    labelled, unlabelled = Path(os.path.abspath(labelled)), Path(os.path.abspath(unlabelled))
     if subset and num_novel is None:
         raise UsageError("A subset of your own images needs the number of novel classes.", Hint.NUM_NOVEL)
     known, others, skipped = _distinct_files(labelled, unlabelled, pile)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from io import StringIO
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from newfound.core.calls import public
 from newfound.core.errors import DataError, UsageError, shortened
-from newfound.core.files import as_path, open_plain, read_text, reading
+from newfound.core.files import open_plain, read_text, reading
+from newfound.core.settings import Count
 from newfound.core.source import OWN_PILE, EncoderVersion, PileKind, Source
 from newfound.data.arrays import UNLABELLED, Labels, check_unmasked, encoded
-from newfound.data.dataset import Dataset, Look, Split, checked_number
+from newfound.data.dataset import Dataset, Look, Split
 from newfound.data.files import labelled_files
 from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.own import own_dataset
@@ -50,6 +52,7 @@ class EmbeddedImages(Vectors):
         return blake2b("/".join(self.digests).encode(), digest_size=16).hexdigest()
 
 
+@runtime_checkable
 class Frozen(Protocol):
     """A frozen encoder, which embeds images."""
 
@@ -69,10 +72,11 @@ def embedded(dataset: Dataset, frozen: Frozen) -> Dataset:
     return replace(dataset, split=vectors, truth=test, size_reason="")
 
 
+@public
 def from_embeddings(
     vectors: npt.ArrayLike,
     labels: Labels,
-    num_novel: int | None = None,
+    num_novel: Count | None = None,
     *,
     names: Sequence[str] | None = None,
     pile: PileKind = OWN_PILE,
@@ -85,8 +89,6 @@ def from_embeddings(
     """
     values = unit_vectors(vectors)
     given, classes = encoded(labels, len(values))
-    if num_novel is not None:
-        num_novel = checked_number("num_novel", num_novel, least=int(given.min() < 0))
     called = (
         [f"vector-{row}" for row in range(len(values))] if names is None else [str(each) for each in names]
     )
@@ -141,8 +143,8 @@ def vector_look(size: int) -> Look:
 
 
 def from_embedding_files(
-    embeddings: str | Path,
-    labelled: str | Path,
+    embeddings: str,
+    labelled: str,
     num_novel: int | None = None,
     *,
     pile: PileKind = OWN_PILE,
@@ -151,7 +153,7 @@ def from_embedding_files(
 
     `labelled` is a CSV or a folder with one subfolder per class; all other vectors are unlabelled.
     """
-    table, known = as_path(embeddings, "embeddings"), as_path(labelled, "labelled")
+    table, known = Path(embeddings), Path(labelled)
     found = read_embeddings(table)
     names = found.names
     rows = {name: row for row, name in enumerate(names)}

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, islice
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
+from newfound.core.calls import public
 from newfound.core.errors import Hint, RunError, UsageError, unknown
-from newfound.core.files import as_path
+from newfound.core.files import AnyPath
 from newfound.review.edits import (
     Accept,
     Edit,
@@ -42,6 +45,8 @@ from newfound.run.models import Classes, Versioned
 from newfound.run.pile import Pile
 
 LONGEST_NAME = 100
+Rows = Annotated[Sequence[int], BeforeValidator(lambda rows: getattr(rows, "tolist", lambda: rows)())]
+"""Whole numbers, in an array too."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +85,10 @@ class Review:
             raise RunError(f"{folder.assignments} does not match {other.name}. Restore the original files.")
 
     @classmethod
-    def open(cls, run: str | Path) -> "Review":
+    @public
+    def open(cls, run: AnyPath) -> "Review":
         """The review of the run in a folder."""
-        return cls(Folder(as_path(run, "run")))
+        return cls(Folder(Path(run)))
 
     @cached_property
     def pile(self) -> Pile:
@@ -142,6 +148,7 @@ class Review:
             left_out=list(found.left_out),
         )
 
+    @public
     def rename(self, names: Mapping[str, str]) -> None:
         """Rename novel classes: old name → new name."""
         names = {old: checked_name(new) for old, new in names.items() if old != new}
@@ -154,6 +161,7 @@ class Review:
         if names:
             self._add(Rename(ids=ids, names=list(names.values())))
 
+    @public
     def merge(self, into: str, *others: str) -> None:
         """Merge novel classes into another class, which may be a known one."""
         target, ids = self._id(into), dict.fromkeys(self._novel(name) for name in others)
@@ -161,6 +169,7 @@ class Review:
         if ids:
             self._add(Merge(into=target, ids=list(ids)))
 
+    @public
     def split(self, name: str, number: int = 2) -> None:
         """Split a novel class with k-means on its features."""
         key = self._novel(name)
@@ -179,7 +188,8 @@ class Review:
             )
         self._add(Split(id=key, parts=parts))
 
-    def move(self, into: str, *images: str) -> None:
+    @public
+    def move(self, into: str, *images: AnyPath) -> None:
         """Move images into another class, novel or known.
 
         They are given by path, or by the end of a path that only one image has.
@@ -199,7 +209,8 @@ class Review:
             rows += found
         self.move_rows(into, rows)
 
-    def move_rows(self, into: str, rows: Sequence[int]) -> None:
+    @public
+    def move_rows(self, into: str, rows: Rows) -> None:
         """The same by rows."""
         target = self._id(into)
         others = set(np.flatnonzero(self.ids != target).tolist())
@@ -207,6 +218,7 @@ class Review:
         if moved:
             self._add(Move(into=target, rows=moved))
 
+    @public
     def accept(self, *names: str) -> None:
         """Accept the images of these classes as they are; without names, those of all known classes."""
         keys = [self._id(name) for name in names] or list(range(self.num_known))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from newfound.core.files import check_writable
-from newfound.data.dataset import checked_number, counted
+from newfound.data.dataset import counted
 from newfound.data.folders import pile_files
 from newfound.data.parquet import Made, Shards, import_pyarrow
 from newfound.engine.device import resolve_device, resolve_precision
@@ -34,7 +34,6 @@ def embed(images: Path, encoder: str, out: Path, views: int = 1, strict: bool = 
 
     What was embedded stays, whatever stops the call; an image is known by its path.
     """
-    views = checked_number("views", views)
     import_pyarrow()  # before any work
     check_writable(out / "embeddings")
     paths, left_out = pile_files(images)

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
+from newfound.core.calls import public
 from newfound.core.errors import Hint, unknown
+from newfound.core.files import AnyPath
 from newfound.core.registry import DATASETS
+from newfound.core.settings import Positive
 from newfound.data.benchmarks import cifar, digits, imagenet  # noqa: F401 (registers them)
 from newfound.data.benchmarks.family import Benchmark, Corpus, Family, Part
 from newfound.data.dataset import Dataset
@@ -24,7 +26,8 @@ class Summary(NamedTuple):
     needs: str
 
 
-def load_benchmark(name: str, data_dir: str | Path | None = None, subset: int | None = None) -> Dataset:
+@public
+def load_benchmark(name: str, data_dir: AnyPath | None = None, subset: Positive | None = None) -> Dataset:
     """The benchmark `name` from the official files in `data_dir`; at most `subset` images of each class."""
     family, benchmark = find_benchmark(name)
     return family.load(benchmark, data_dir, subset)

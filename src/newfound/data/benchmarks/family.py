@@ -23,7 +23,6 @@ from newfound.data.dataset import (
     Rows,
     Split,
     Truth,
-    checked_number,
     is_labelled,
     rank_in_class,
 )
@@ -80,7 +79,6 @@ class Family:
         self, benchmark: Benchmark, data_dir: str | Path | None = None, subset: int | None = None
     ) -> Dataset:
         """The images of `benchmark`, at most `subset` of each class."""
-        subset = None if subset is None else checked_number("subset", subset)
         corpus = self.read(Path(data_dir) if data_dir else None)
         complete = [corpus.classes[row] for row in np.intersect1d(corpus.train.labels, corpus.test.labels)]
         known = [name for name in complete if name not in (*benchmark.novel, *benchmark.unused)]
