@@ -1,5 +1,7 @@
 """The live page: its answers, and who gets them."""
 
+import base64
+import hashlib
 import json
 import re
 import socket
@@ -19,7 +21,7 @@ from PIL import Image
 
 from newfound.core.errors import UsageError
 from newfound.review.review import Review
-from newfound.review.server import HOST, MOST_BYTES, Live, Server
+from newfound.review.server import HOST, MOST_BYTES, MOST_WAITING, Handler, Live, Server
 from tests.review.test_page import Grey, some_run
 
 
@@ -155,7 +157,7 @@ def test_a_run_that_was_damaged_in_the_meantime(server: Server) -> None:
 
 
 def test_whatever_goes_wrong_is_answered(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newfound.review.server.page", lambda *given: dict[str, str]()["nothing"])
+    monkeypatch.setattr("newfound.review.server.page", lambda *given: given[99])
     assert status(server.address) == 500
 
 
@@ -178,6 +180,63 @@ def test_browsers_that_close_the_connection_or_send_nonsense(
         urllib.request.urlopen(long)
     assert status(server.address) == 200
     assert "Traceback" not in capsys.readouterr().err
+
+
+def asked(server: Server, headers: str = "", method: str = "GET", path: str | None = None) -> bytes:
+    """The answer to a request with these lines."""
+    request = f"{method} /{server.secret if path is None else path}/ HTTP/1.0\r\n{headers}\r\n"
+    with socket.create_connection((HOST, server.server_port), timeout=5) as connection:
+        connection.sendall(request.encode())
+        return b"".join(iter(lambda: connection.recv(2**16), b""))
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ("Host: 127.0.0.1:80\r\n", 200),
+        ("Host: localhost:9000\r\n", 200),
+        ("Host: localhost\r\nOrigin: http://localhost\r\n", 200),
+        ("", 404),
+        ("Host: evil.example\r\n", 404),
+        ("Host: localhost.evil.example\r\n", 404),
+        ("Host: localhost\r\nOrigin: http://evil.example\r\n", 404),
+        ("Host: localhost\r\nOrigin: null\r\n", 404),
+    ],
+)
+def test_only_pages_of_this_computer_are_answered(server: Server, headers: str, code: int) -> None:
+    """A name that an attacker resolves to this computer, or a page of theirs that knows the secret."""
+    assert asked(server, headers).split()[1] == str(code).encode()
+
+
+def test_the_page_runs_its_own_script_alone(server: Server) -> None:
+    with urllib.request.urlopen(server.address) as answer:
+        policy, text = answer.headers["Content-Security-Policy"], answer.read().decode()
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert b"Content-Security-Policy: default-src 'none'" in asked(server)
+
+
+def test_a_body_is_not_read_without_the_secret(server: Server) -> None:
+    """The answer comes although the body never does."""
+    headers = "Host: localhost\r\nContent-Length: 1000\r\n"
+    assert asked(server, headers, "POST", "wrong").split()[1] == b"404"
+
+
+def test_idle_connections_do_not_lock_the_owner_out(server: Server) -> None:
+    idle = [socket.create_connection((HOST, server.server_port)) for _ in range(MOST_WAITING + 8)]
+    assert status(server.address) == 200
+    assert len(server.waiting) <= MOST_WAITING
+    for connection in idle:
+        connection.close()
+
+
+def test_a_connection_without_a_request_ends(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Handler, "timeout", 0.1)
+    with socket.create_connection((HOST, server.server_port), timeout=5) as connection:
+        assert connection.recv(1) == b""
 
 
 def test_a_port_that_is_taken(server: Server) -> None:

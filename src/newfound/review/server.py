@@ -4,12 +4,16 @@ import json
 import re
 import secrets
 import sys
+from base64 import b64encode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SHUT_RDWR
 from threading import Lock
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -23,6 +27,12 @@ from newfound.run.folder import Folder
 HOST = "127.0.0.1"
 MOST_BYTES = 2**20
 """Of an edit."""
+MOST_WAITING = 64
+"""Connections that have not shown the secret; one more ends the oldest."""
+PATIENCE = 10.0
+"""Seconds until a connection ends on which nothing arrives."""
+CLOSED = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+"""The Content-Security-Policy: nothing from elsewhere, no forms, no frames."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,7 @@ class Answer:
     content: bytes
     kind: str = "text/plain; charset=utf-8"
     status: HTTPStatus = HTTPStatus.OK
+    policy: str = CLOSED
 
 
 NOT_FOUND = Answer(b"There is nothing here.", status=HTTPStatus.NOT_FOUND)
@@ -74,7 +85,7 @@ class Live:
         """The page itself, a thumbnail, or the images of a class, the least confident first."""
         if not path:
             text = page(Review(self.folder), self.pile, self.pictures, self.chart)
-            return Answer(text.encode(), "text/html; charset=utf-8")
+            return Answer(text.encode(), "text/html; charset=utf-8", policy=policy_of(text))
         found = re.fullmatch(r"(image|class)/(\d{1,9})", path, re.ASCII)
         what, number = (found[1], int(found[2])) if found else ("", 0)
         if what == "image" and number < len(self.pile.scores):
@@ -104,14 +115,24 @@ class Live:
         return Answer(b"", status=HTTPStatus.NO_CONTENT)
 
 
+def policy_of(text: str) -> str:
+    """What our page may do: run its own script, the last one, and ask this server; styles are harmless."""
+    script = text.rpartition("<script>")[2].partition("</script>")[0]
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    own = f"script-src 'sha256-{digest}'; connect-src 'self'; img-src 'self'; style-src 'unsafe-inline'"
+    return f"{CLOSED}; {own}"
+
+
 class Server(ThreadingHTTPServer):
     """Answers only requests with the secret part of the address, so that no other page can edit anything."""
 
     daemon_threads = True
+    request_queue_size = MOST_WAITING
 
     def __init__(self, live: Live, port: int = 0) -> None:
         """Port 0 is any free one."""
         self.live, self.lock, self.secret = live, Lock(), secrets.token_urlsafe(12)
+        self.waiting: dict[object, None] = {}
         try:
             super().__init__((HOST, port), Handler)
         except OSError as error:
@@ -122,6 +143,20 @@ class Server(ThreadingHTTPServer):
     @property
     def address(self) -> str:
         return f"http://{HOST}:{self.server_port}/{self.secret}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread; the oldest of too many connections ends, so that the owner's gets through."""
+        self.waiting[request] = None
+        if len(self.waiting) > MOST_WAITING:
+            oldest: Any = next(iter(self.waiting))
+            self.waiting.pop(oldest)
+            with suppress(OSError):
+                oldest.shutdown(SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.waiting.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A browser that closes the connection is not an error."""
@@ -134,25 +169,37 @@ class Handler(BaseHTTPRequestHandler):
 
     server: Server
 
+    timeout = PATIENCE
+
     def do_GET(self) -> None:
-        self._answer(self.server.live.get)
+        self._answer()
 
     def do_POST(self) -> None:
-        length = self.headers.get("Content-Length", "")
-        if not re.fullmatch(r"\d{1,9}", length, re.ASCII) or int(length) > MOST_BYTES:
-            self._send(Answer(b"The edit is too long.", status=HTTPStatus.BAD_REQUEST))
-            return
-        body = self.rfile.read(int(length))
-        self._answer(lambda path: self.server.live.post(body) if path == "edit" else NOT_FOUND)
+        self._answer(posted=True)
 
-    def _answer(self, respond: Callable[[str], Answer]) -> None:
+    def _body(self) -> bytes:
+        """What was posted; nothing if it is too long."""
+        length = self.headers.get("Content-Length", "")
+        fits = re.fullmatch(r"\d{1,9}", length, re.ASCII) and int(length) <= MOST_BYTES
+        return self.rfile.read(int(length)) if fits else b""
+
+    def _is_ours(self, secret: str) -> bool:
+        """Whether the secret is right and the browser calls us as this computer, from a page of ours."""
+        host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
+        local = re.fullmatch(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", host)
+        own = origin is None or origin == f"http://{host}"
+        return bool(local and own and secrets.compare_digest(secret.encode(), self.server.secret.encode()))
+
+    def _answer(self, posted: bool = False) -> None:
         secret, slash, path = self.path.partition("?")[0].removeprefix("/").partition("/")
-        if not secrets.compare_digest(secret.encode(), self.server.secret.encode()) or not slash:
+        if not self._is_ours(secret) or not slash:
             self._send(NOT_FOUND)
             return
+        self.server.waiting.pop(self.connection, None)
+        live, body = self.server.live, self._body() if posted else b""
         with self.server.lock:
             try:
-                answer = respond(path)
+                answer = live.get(path) if not posted else live.post(body) if path == "edit" else NOT_FOUND
             except Exception as error:  # the browser waits for an answer, whatever happens
                 answer = Answer(str(error).encode(), status=HTTPStatus.INTERNAL_SERVER_ERROR)
         self._send(answer)
@@ -163,6 +210,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer.content)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Content-Security-Policy", answer.policy)
+        self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         self.wfile.write(answer.content)
 
