@@ -61,11 +61,16 @@ def test_photographs_from_beginning_to_end(photographs: tuple[str, ...], tmp_pat
 
     rows = [line.split(",")[:2] for line in Path("runs/one/assignments.csv").read_text().splitlines()]
     works("predict", "runs/one", "pile")
-    predicted = Path("runs/one/predictions.csv").read_text().splitlines()
-    assert sorted(rows[1:]) == sorted(line.split(",")[:2] for line in predicted[1:])
+    predicted = Path("runs/one/predictions.csv").read_text()
+    assert sorted(rows[1:]) == sorted(line.split(",")[:2] for line in predicted.splitlines()[1:])
+    refused(2, ("predict", "runs/one", "pile"), "already exists. Add --overwrite")
+    works("embed", "pile", "--encoder", "lite0", "--out", "feats")
+    works("predict", "runs/one", "feats", "--overwrite")
+    assert Path("runs/one/predictions.csv").read_text() == predicted
 
     kmeans = works("discover", "kmeans", *photographs, "--out", "runs/two")
     assert "mbedding" not in kmeans
+    assert "reusing" not in kmeans
     (shared,) = Path("runs/pretrained").glob("embedded-*")
     assert len(list(shared.iterdir())) == 1
 

@@ -32,7 +32,7 @@ SURFACE = {
     "discover": {*TRAINING, "--embeddings", "--num-novel", "--pile", "--until", "--pretrained", "--resume"},
     "estimate": {*TRAINING, "--embeddings", "--pile", "--algorithm", "--resume"},
     "embed": {"images", "--encoder", "--out", "--views", "--strict"},
-    "predict": {"run", "images", "--out", "--strict"},
+    "predict": {"run", "images", "--out", "--overwrite", "--strict"},
     "export": {"run", "out", "--format", "--link"},
     "data": set(),
     "encoders": set(),
@@ -45,7 +45,7 @@ SURFACE = {
     "compare": {
         *("methods", "--data", "--seeds", "--track", "--data-dir", "--subset", "--stop-after", "--out"),
     },
-    "calibrate": {*TRAINING, "--embeddings", "--hold-out", "--seeds", "--record"},
+    "calibrate": {*TRAINING, "--embeddings", "--pile", "--hold-out", "--seeds", "--record"},
     "reproduce": {
         *("benchmark", "method", "--recipe", "--seeds", "--data-dir", "--stop-after", "--out", "--results"),
         *("--encoder", "--note"),

@@ -14,7 +14,7 @@ from newfound.cli.options import HoldOut, Labelled, MovedDataDir, RunFolder, Sto
 from newfound.cli.progress import Progress
 from newfound.cli.signals import Stopping
 from newfound.core.errors import UsageError
-from newfound.core.files import check_new
+from newfound.core.files import check_apart, check_writable
 from newfound.review.page import confidence_line, trust_lines
 from newfound.review.server import Live, Server
 from newfound.run.folder import Folder
@@ -25,11 +25,16 @@ from newfound.run.trust import find_hidden
 
 def predict(
     run: RunFolder,
-    images: Annotated[Path, typer.Argument(help="New images: a folder, a CSV, a list or one file.")],
+    images: Annotated[
+        Path, typer.Argument(help="New images, or embeddings of them: a folder or a file as for discover.")
+    ],
     *,
     out: Annotated[
         Path | None, typer.Option(help="The CSV to write; by default RUN/predictions.csv.")
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the CSV of an earlier call.")
+    ] = False,
     strict: Strict = False,
 ) -> None:
     """Assign new images to the known and novel classes of a run."""
@@ -37,7 +42,10 @@ def predict(
     source = folder.request().source
     if target.suffix != ".csv":
         raise UsageError(f"{target} is not a .csv file. Choose another --out.")
-    check_new(target, source.labelled, source.unlabelled)
+    if target.exists() and not overwrite:
+        raise UsageError(f"{target} already exists. Add --overwrite to replace it, or choose another --out.")
+    check_writable(target)
+    check_apart(target, source.labelled, source.unlabelled)
     found = predict_images(run, images, strict=strict)
     found.write(target)
     show_left_out(found.left_out)

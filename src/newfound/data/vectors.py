@@ -103,6 +103,11 @@ def from_embeddings(
     return replace(dataset, source=source)
 
 
+def holds_vectors(path: Path) -> bool:
+    """Whether a path names embeddings rather than images; a CSV may be either, and counts as images."""
+    return path.suffix in (".parquet", ".npy") or any(path.glob("*.parquet"))
+
+
 def load_vectors(path: Path, look: Look, encoder: EncoderVersion | None) -> tuple[Vectors, tuple[str, ...]]:
     """The vectors in files, by the same encoder as those of a run; none is left out."""
     found = read_embeddings(path)

@@ -74,6 +74,7 @@ def last_cached(stages: Sequence[Stage]) -> tuple[Checkpoint | None, Sequence[St
         except CheckpointError:
             log.warning("%s: %s is damaged; training it again", stage, path)
             continue
-        log.info("%s: reusing %s", stage, path)
+        if found.state.get("trained"):
+            log.info("%s: reusing %s", stage, path)
         return found, stages[number:]
     return None, stages

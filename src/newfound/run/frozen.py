@@ -36,8 +36,8 @@ from newfound.run.events import Stopped, duration, never
 log = logging.getLogger(__name__)
 PAUSE = 30.0
 """Seconds between two writes of what was embedded."""
-LONG = 10.0
-"""Seconds; what takes longer is announced."""
+ENOUGH, LONG = 3.0, 10.0
+"""Seconds: after so many the rest can be foreseen, and is announced if it takes longer than that."""
 CHUNK = 1000
 """Loaded images whose digests are taken together."""
 Part = tuple[list[str], Tensor]
@@ -136,15 +136,18 @@ class Embeddings:
         missing = {digest: row for row, digest in enumerate(digests) if digest and digest not in found}
         if not missing:
             return found
-        began, unsaved = time.monotonic(), list[Part]()
-        saved, told = began, False
+        unsaved, told, done = list[Part](), False, 0
+        began = saved = time.monotonic()
         try:
             for part in embedded(list(missing.values())):
                 found.update(zip(*part, strict=True))
                 unsaved.append(part)
                 now = time.monotonic()
-                if not told:
-                    self._tell(len(missing), (now - began) * (len(missing) / max(len(part[0]), 1) - 1))
+                if not done:  # the first part took as long as the encoder and the workers to start
+                    began, first = now, len(part[0])
+                done += len(part[0])
+                if not told and now - began >= ENOUGH and done > first:
+                    self._tell(len(missing), (now - began) / (done - first) * (len(missing) - done))
                     told = True
                 if now - saved >= PAUSE:
                     self._save(unsaved)
@@ -158,7 +161,7 @@ class Embeddings:
     def _tell(self, number: int, seconds: float) -> None:
         if seconds > LONG:
             log.info(
-                "embedding %s images with %s takes about %s",
+                "embedding %s images with %s takes about %s more",
                 f"{number:,}",
                 self.encoder.encoder,
                 duration(seconds),

@@ -19,7 +19,7 @@ from newfound.data.dataset import Dataset
 from newfound.data.decode import decode_all
 from newfound.data.folders import load_pile
 from newfound.data.images import ImageSet
-from newfound.data.vectors import Vectors, load_vectors
+from newfound.data.vectors import Vectors, holds_vectors, load_vectors
 from newfound.engine.checkpoint import load_strictly
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.evaluate import Viewer, scores_of
@@ -144,10 +144,10 @@ def predict(folder: Folder, images: Path, strict: bool = False, with_features: b
         )
     pile: ImageSet
     look, source = run.state.look, folder.request().source
-    if source.frozen:
-        pile, skipped = load_pile(images, look.stored, strict, frozen=Embeddings(source, folder.cache))
-    elif look.kind == "vectors":
+    if look.kind == "vectors" and (not source.frozen or holds_vectors(images)):
         pile, skipped = load_vectors(images, look, source.embedded_by)
+    elif source.frozen:
+        pile, skipped = load_pile(images, look.stored, strict, frozen=Embeddings(source, folder.cache))
     else:
         pile, skipped = load_pile(images, look.stored, strict, look.crops)
     shares = run.shares(pile)
