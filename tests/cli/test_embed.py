@@ -156,8 +156,10 @@ def test_the_verbs_take_embeddings(
     out = works("estimate", *given, "--out", tmp_path / "estimate", *quick, "device=cpu")
     assert "Estimate: " in out
     tried = ("neighbours=3,5", "trials=0", "device=cpu")
-    out = works("calibrate", "centroids", *tried, *given, "--seeds", "1", "--out", tmp_path / "tried")
+    tried = (*tried, *given, "--seeds", "1", "--pile", "mixed", "--out", tmp_path / "tried")
+    out = works("calibrate", "centroids", *tried)
     assert "centroids on vectors" in out
+    assert "generalised ACC" in out
 
     new = tmp_path / "new"
     monkeypatch.setattr(Colours, "revision", "two")

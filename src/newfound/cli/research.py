@@ -81,6 +81,7 @@ def calibrate(
     labelled: opt.Labelled = None,
     unlabelled: opt.Unlabelled = None,
     embeddings: opt.Embeddings = None,
+    pile: opt.Pile = None,
     size: opt.Size = None,
     strict: opt.Strict = False,
     hold_out: opt.HoldOut = None,
@@ -90,7 +91,9 @@ def calibrate(
     record: Annotated[Path | None, typer.Option(help="A JSON file for the record.")] = None,
 ) -> None:
     """Choose settings without novel labels: try them on known classes held out as if novel."""
-    source = opt.source_of(data, data_dir, subset, labelled, unlabelled, size, strict, embeddings=embeddings)
+    source = opt.source_of(
+        data, data_dir, subset, labelled, unlabelled, size, strict, embeddings=embeddings, pile=pile
+    )
     words = opt.parse_overrides(settings or [])
     tried = {key: value for key, value in words.items() if "," in value}
     if not tried.keys() & {"encoder", "trains"}:

@@ -15,6 +15,7 @@ from newfound.core.errors import NewfoundError, RunError, UsageError
 from newfound.core.files import check_writable, read_record
 from newfound.core.registry import recipe_for
 from newfound.core.settings import Recipe
+from newfound.core.source import PileKind
 from newfound.data.dataset import Dataset
 from newfound.engine.device import resolve_device
 from newfound.lab.batch import Job
@@ -24,9 +25,14 @@ from newfound.run.folder import Folder
 from newfound.run.models import Results, Settings, Timing, Versioned
 from newfound.run.provenance import provenance
 
+MIXED_ACC = "generalised.train.all"
+
 
 class Outcome(Record):
-    """What one combination of settings reached; accuracies are fractions, of each seed."""
+    """What one combination of settings reached; accuracies are fractions, of each seed.
+
+    They are task-aware, or generalised on all images if the pile is mixed.
+    """
 
     settings: Settings
     acc: list[float | None]
@@ -45,6 +51,7 @@ class CalibrationRecord(Versioned):
     newfound: str
     method: str
     benchmark: str
+    pile: PileKind = "novel"
     subset: int | None = None
     held_out: list[str]
     """The known classes that played the novel ones."""
@@ -140,6 +147,7 @@ def record_of(
         newfound=newfound.__version__,
         method=base.method,
         benchmark=runs[0].benchmark,
+        pile=runs[0].pile,
         subset=runs[0].subset,
         held_out=list(data.class_names[data.num_known :]),
         config=base.flat(),
@@ -155,7 +163,10 @@ def record_of(
 def _outcome(candidate: Candidate, results: Sequence[Results | None]) -> Outcome:
     """A mean only where no seed failed."""
     runs = [result for result in results if result is not None]
-    acc = [None if result is None else score(result, ACC) for result in results]
+    acc = [
+        None if result is None else score(result, MIXED_ACC if result.generalised else ACC)
+        for result in results
+    ]
     known = [each for each in acc if each is not None]
     complete = len(known) == len(acc)
     seconds = [run.timing.get("discover", Timing(seconds=0.0)).seconds for run in runs]
@@ -171,13 +182,14 @@ def _outcome(candidate: Candidate, results: Sequence[Results | None]) -> Outcome
 def table_of(found: CalibrationRecord) -> Table:
     """A row for each candidate, in the order given."""
     part = "" if found.subset is None else f", at most {found.subset} images of each class"
+    kind = "generalised" if found.pile == "mixed" else "task-aware"
     title = (
         f"{found.method} on {found.benchmark}{part}; known classes {', '.join(found.held_out)} held out "
-        "as if novel; task-aware ACC in % on their unlabelled training images, mean ± std over n seeds; "
+        f"as if novel; {kind} ACC in % on the unlabelled training images, mean ± std over n seeds; "
         "seconds of discovery"
     )
     table = Table(*found.chosen, title=title, box=box.SIMPLE_HEAD)
-    for heading in ("task-aware ACC", "seconds", ""):
+    for heading in (f"{kind} ACC", "seconds", ""):
         table.add_column(heading, justify="right")
     highest = next(each for each in found.candidates if each.settings == found.chosen)
     for each in found.candidates:
