@@ -138,6 +138,8 @@ def _values(monkeypatch: pytest.MonkeyPatch) -> None:
         (Source(benchmark="digits"), {}, "newfound"),
         (Source(benchmark="cifar100-30"), {}, "default"),
         (Source(labelled="a", unlabelled="b", num_novel=5), {}, "default"),
+        (Source(labelled="a", unlabelled="b", num_novel=5, estimated="dtc"), {}, "default"),
+        (Source(benchmark="cifar10", num_novel=5, estimated="dtc"), {}, "custom"),
     ],
 )
 def test_whose_recipe_it_was(source: Source, overrides: dict[str, Any], name: str, digits: Dataset) -> None:

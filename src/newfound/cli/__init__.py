@@ -6,7 +6,7 @@ from newfound.cli.signals import begin_imports, end_imports
 
 
 def main() -> None:
-    """Run `newfound`; exit codes: 0, 1 for a failed run, 2 for bad usage, 130 for Ctrl-C."""
+    """Run `newfound`; exit codes: 0, 1 for work that fails, 2 for bad usage, 130 for Ctrl-C."""
     begin_imports()
     arguments = sys.argv[1:] or ["--help"]
     try:

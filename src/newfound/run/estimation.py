@@ -146,8 +146,9 @@ def _continued(folder: Folder, new: Estimate) -> Estimate:
 
 
 def _settings(probe: Recipe, config: EstimateConfig) -> Settings:
-    """Those that decide an estimate: of pretraining, of the run, and its own."""
-    stages, run = tuple(f"{stage}." for stage in probe.pretraining), asdict(probe.run)
+    """Those that decide an estimate: of pretraining if a network is trained, of the run, and its own."""
+    trained = ALGORITHMS[config.algorithm].trained
+    stages, run = tuple(f"{stage}." for stage in probe.pretraining if trained), asdict(probe.run)
     settings: Settings = {
         key: value for key, value in probe.flat().items() if key.startswith(stages) or key in run
     }

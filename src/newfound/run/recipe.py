@@ -127,9 +127,8 @@ def probe_recipe(recipe: Recipe, benchmark: str) -> Recipe:
 
 def recipe_name(recipe: Recipe, source: Source, look: Look) -> str:
     """Whose values: `published`, `newfound` (ours), `default`, `matched`, a variation or `custom`."""
-    if (source.subset, source.estimated, source.held_out) != (None, None, None):
-        return "custom"
-    if source.benchmark and (source.pile or source.size):  # another assumption or size than the benchmark's
+    other_task = source.benchmark and (source.pile or source.size or source.estimated)  # than its own
+    if source.subset or source.held_out or other_task:
         return "custom"
     entry = method_entry(recipe.method)
     named = {entry.values_for(source.name)[0]: {}, **entry.variations_for(source.name)}
