@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
@@ -133,15 +134,7 @@ def embed_memory(numbers: Sequence[int]) -> Iterator[list[EmbedMemory]]:
         with _photographs(number) as folder, TemporaryDirectory() as out:
             command = ["embed", str(folder), "--encoder", "lite0-random", "--out", f"{out}/feats"]
             start, peak = time.perf_counter(), 0.0
-            process = subprocess.Popen(
-                [sys.executable, "-m", "newfound", *command],
-                cwd=ROOT,
-                env={
-                    **os.environ,
-                    "NEWFOUND_PLUGINS": "benchmarks.plugin",
-                    "PYTHONPATH": os.pathsep.join(filter(None, ("src", os.environ.get("PYTHONPATH")))),
-                },
-            )
+            process = started(*command)
             while process.poll() is None:
                 peak = max(peak, _resident_mib(process.pid))
                 time.sleep(0.1)
@@ -150,6 +143,15 @@ def embed_memory(numbers: Sequence[int]) -> Iterator[list[EmbedMemory]]:
                 raise RuntimeError(f"`newfound {' '.join(command)}` failed with {process.returncode}")
         found = [*found, EmbedMemory(images=number, peak_mib=peak, seconds=seconds)]
         yield found
+
+
+def started(*command: str) -> subprocess.Popen[bytes]:
+    """`newfound` in a process of its own, with our encoders of random weights."""
+    paths = os.pathsep.join(filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH"))))
+    plugins = {"NEWFOUND_PLUGINS": "benchmarks.plugin", "PYTHONPATH": paths}
+    return subprocess.Popen(
+        [sys.executable, "-m", "newfound", *command], cwd=ROOT, env={**os.environ, **plugins}
+    )
 
 
 def _resident_mib(pid: int) -> float:
@@ -166,17 +168,23 @@ def _resident_mib(pid: int) -> float:
 
 @contextmanager
 def _photographs(number: int) -> Iterator[Path]:
-    """A folder of JPEG files: edges, gradients and some noise, about as large as photographs."""
-    random = np.random.default_rng(0)
+    """A folder of JPEG files, some of them equal, about as large as photographs."""
     contents = []
-    for _ in range(min(DISTINCT, number)):
-        rough = random.integers(0, 256, (SIZE[1] // 25, SIZE[0] // 25, 3), np.uint8)
-        smooth = np.asarray(Image.fromarray(rough).resize(SIZE, Image.Resampling.BICUBIC), np.float64)
-        noisy = (smooth + random.normal(0, 8, smooth.shape)).clip(0, 255).astype(np.uint8)
+    for picture in pictures(min(DISTINCT, number), SIZE):
         file = BytesIO()
-        Image.fromarray(noisy).save(file, "JPEG", quality=QUALITY)
+        Image.fromarray(picture).save(file, "JPEG", quality=QUALITY)
         contents.append(file.getvalue())
     with TemporaryDirectory() as folder:
         for row in range(number):
             Path(folder, f"{row:06}.jpg").write_bytes(contents[row % len(contents)])
         yield Path(folder)
+
+
+def pictures(number: int, size: tuple[int, int]) -> list[NDArray[np.uint8]]:
+    """Edges, gradients and some noise (height, width, 3)."""
+    random, found = np.random.default_rng(0), []
+    for _ in range(number):
+        rough = random.integers(0, 256, (size[1] // 25, size[0] // 25, 3), np.uint8)
+        smooth = np.asarray(Image.fromarray(rough).resize(size, Image.Resampling.BICUBIC), np.float64)
+        found.append((smooth + random.normal(0, 8, smooth.shape)).clip(0, 255).astype(np.uint8))
+    return found

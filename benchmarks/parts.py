@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from benchmarks.baseline.iic import baseline_precision
+from benchmarks.discover import discover_times
 from benchmarks.embed import embed_memory, embed_speed
 from benchmarks.inter import inter_rows
 from benchmarks.kmeans import kmeans_speed
 from benchmarks.measure import Machine, measured_machine, milliseconds
 from benchmarks.record import (
     BaselineSpeed,
+    DiscoverTime,
     EmbedMemory,
     EmbedSpeed,
     Evaluation,
@@ -179,6 +181,13 @@ def _memory(setup: Setup, machine: Machine) -> Iterator[list[EmbedMemory]]:
     yield from embed_memory(numbers)
 
 
+def _discover(setup: Setup, machine: Machine) -> Iterator[list[DiscoverTime]]:
+    # Measured alone, it may take minutes on a CPU too.
+    size = FULL.discover if setup.parts == ("discover",) else machine.scale.discover
+    log.info("discover: whole calls, from vectors and from photographs")
+    yield from discover_times(size)
+
+
 MEASURES: dict[str, Callable[[Setup, Machine], Iterator[object]]] = {
     "step": _step,
     "baseline": _baseline,
@@ -189,4 +198,5 @@ MEASURES: dict[str, Callable[[Setup, Machine], Iterator[object]]] = {
     "methods": _methods,
     "embed": _embed,
     "memory": _memory,
+    "discover": _discover,
 }

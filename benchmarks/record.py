@@ -166,6 +166,14 @@ class EmbedMemory(Part):
     seconds: float
 
 
+class DiscoverTime(Part):
+    """A call of `newfound discover`, from its start to its end."""
+
+    call: str
+    images: int
+    seconds: float
+
+
 class MatrixProduct(Part):
     """A large square matrix product, the yardstick of a step's arithmetic."""
 
@@ -198,6 +206,7 @@ class Record(Part):
     embed: dict[str, EmbedSpeed] | None = None
     memory: list[EmbedMemory] | None = None
     """Of embedding."""
+    discover: list[DiscoverTime] | None = None
     seconds: float
 
     def to_json(self) -> dict[str, object]:

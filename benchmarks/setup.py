@@ -20,7 +20,7 @@ from newfound.methods.iic import IIC
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 PARTS = ("step", "baseline", "terms", "inter", "evaluation", "kmeans")
-ON_REQUEST = ("methods", "embed", "memory")
+ON_REQUEST = ("methods", "embed", "memory", "discover")
 """Parts that are measured only on request, because they take long or need optional packages."""
 BASELINE_PARTS = ("baseline", "terms")
 """The parts that compare with the straightforward step."""
@@ -52,6 +52,8 @@ class Scale:
     """Batches of them that every worker decodes while it is timed."""
     embed_memory: tuple[int, ...]
     """Numbers of files at which the memory of `newfound embed` is measured."""
+    discover: tuple[int, int, int]
+    """Vectors of each class, their features, and photographs for whole calls."""
     step: Overrides = field(default_factory=dict)
     """Settings that make the step small enough; settings of the call take precedence."""
 
@@ -68,6 +70,7 @@ FULL = Scale(
     embed_files=4096,
     embed_rounds=12,
     embed_memory=(2_000, 20_000),
+    discover=(200, 1_280, 1_000),
 )
 SMALL = Scale(
     seconds=0.2,
@@ -81,6 +84,7 @@ SMALL = Scale(
     embed_files=64,
     embed_rounds=2,
     embed_memory=(100, 400),
+    discover=(20, 64, 60),
     step={"encoder": "small", "batch_size": 16},
 )
 

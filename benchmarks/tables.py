@@ -7,6 +7,7 @@ from rich.table import Table
 
 from benchmarks.record import (
     BaselineSpeed,
+    DiscoverTime,
     EmbedMemory,
     EmbedSpeed,
     Evaluation,
@@ -43,6 +44,8 @@ def tables(record: Record) -> Iterator[Table]:
         yield _embed(record.embed, record.hardware)
     if record.memory:
         yield _memory(record.memory)
+    if record.discover:
+        yield _discover(record.discover)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -142,6 +145,13 @@ def _memory(rows: list[EmbedMemory]) -> Table:
     table = _table("newfound embed", "images", "peak MiB", "seconds")
     for row in rows:
         table.add_row(f"{row.images:,}", _number(row.peak_mib), _number(row.seconds))
+    return table
+
+
+def _discover(rows: list[DiscoverTime]) -> Table:
+    table = _table("newfound discover", "call", "seconds")
+    for row in rows:
+        table.add_row(row.call, _number(row.seconds))
     return table
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from benchmarks.record import (
     BaselineSpeed,
+    DiscoverTime,
     EmbedMemory,
     EmbedSpeed,
     Evaluation,
@@ -46,6 +47,8 @@ def _texts(path: Path) -> Iterator[str]:
         yield _embed(record.embed, where)
     if record.memory:
         yield _memory(record.memory, where)
+    if record.discover:
+        yield _discover(record.discover, where)
 
 
 def _step(title: str, steps: Steps, baseline: BaselineSpeed, terms: Terms | None) -> str:
@@ -133,3 +136,8 @@ def _embed(rows: dict[str, EmbedSpeed], where: str) -> str:
 def _memory(rows: list[EmbedMemory], where: str) -> str:
     peaks = ", ".join(f"{row.peak_mib:,.0f} MiB with {row.images:,} images" for row in rows)
     return f"Peak memory of `newfound embed`, {where}: {peaks}."
+
+
+def _discover(rows: list[DiscoverTime], where: str) -> str:
+    lines = [f"Whole calls of `newfound discover`, {where}:", "", "| data | seconds |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {row.call} | {row.seconds:.0f} |" for row in rows)])

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,13 +15,15 @@ from benchmarks.measure import Machine
 from benchmarks.record import Record
 from benchmarks.setup import ON_REQUEST, PARTS, Scale
 from newfound.core.registry import method_names, recipe_for
+from tests.cli.calls import works
 from tests.marks import SLOW
 
 pytestmark = pytest.mark.slow
 
 RECORDS = sorted((Path(__file__).parents[2] / "results" / "bench").glob("*.json"))
 TINY = Scale(
-    *(0.0, 1, 60, (3, 5), (4, 6), 3, 16, (80, 4, (4, 5)), 4, 1, (3, 5)), {"encoder": "small", "batch_size": 8}
+    *(0.0, 1, 60, (3, 5), (4, 6), 3, 16, (80, 4, (4, 5)), 4, 1, (3, 5), (10, 8, 40)),
+    {"encoder": "small", "batch_size": 8},
 )
 SETTINGS = ("batch_size=8", "hidden=16", "projection=8", "heads=2", "device=cpu")
 MAY_BE_ZERO = {"compile_seconds", "largest_loss_difference"}
@@ -131,6 +134,19 @@ def test_embedding_on_request(bench: Bench, capsys: pytest.CaptureFixture[str]) 
     assert [row.images for row in record.memory or ()] == [3, 5]
     assert _positive(record.model_dump(include={"embed", "memory"}))
     assert "plain loop, 1 workers" in capsys.readouterr().out
+
+
+def test_whole_calls_on_request(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def called(*words: str) -> SimpleNamespace:
+        works(*words)
+        return SimpleNamespace(wait=lambda: 0)
+
+    monkeypatch.setattr("benchmarks.discover.started", called)  # in this process, which has imported torch
+    record = bench("device=cpu", "--parts", "evaluation,discover")
+    assert [row.images for row in record.discover or ()] == [370, 370, 370, 40]
+    assert "to the page" in capsys.readouterr().out
 
 
 def test_the_losses_of_two_modes_are_compared(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

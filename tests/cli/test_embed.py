@@ -156,8 +156,8 @@ def test_the_verbs_take_embeddings(
     out = works("estimate", *given, "--out", tmp_path / "estimate", *quick, "device=cpu")
     assert "Estimate: " in out
     tried = ("neighbours=3,5", "trials=0", "device=cpu")
-    tried = (*tried, *given, "--seeds", "1", "--pile", "mixed", "--out", tmp_path / "tried")
-    out = works("calibrate", "centroids", *tried)
+    where = (*given, "--seeds", "1", "--pile", "mixed", "--out", tmp_path / "tried")
+    out = works("calibrate", "centroids", *tried, *where)
     assert "centroids on vectors" in out
     assert "generalised ACC" in out
 
