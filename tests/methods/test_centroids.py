@@ -12,13 +12,13 @@ from torch import Tensor
 from newfound.core.records import Task
 from newfound.core.source import PileKind
 from newfound.methods.centroids import (
-    BONUS,
     ROUNDS,
     Centroids,
     Choice,
     _at_most,
     balance,
-    far,
+    dividing,
+    nearest,
     settle,
     unevenness,
 )
@@ -65,28 +65,38 @@ def fitted(
 
 def test_balance_gives_each_cluster_its_share() -> None:
     logits = torch.randn(90, 3, generator=random()) + torch.tensor([3.0, 0.0, -1.0])
-    shares = (logits + balance(logits, torch.tensor([1.0, 2.0, 6.0]))).softmax(1)
-    torch.testing.assert_close(shares.sum(0), torch.tensor([10.0, 20.0, 60.0]), rtol=1e-3, atol=1e-3)
+    shares = (logits + balance(logits)).softmax(1)
+    torch.testing.assert_close(shares.sum(0), torch.full((3,), 30.0), rtol=1e-3, atol=1e-3)
 
 
 def test_settled_centres_are_means_weighted_by_the_assignments() -> None:
     x, start = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (30, 3))
-    fixed, sizes = torch.randn(3, 4, generator=random(5)), torch.tensor([1.0, 1.0, 3.0])
-    centres, offsets = settle(x, start, sizes, fixed, 0.1)
+    centres, offsets = settle(x, start, 0.1)
     expected = start
     for _ in range(ROUNDS):
         logits = x @ expected.T / 0.1
-        q = (logits + balance(logits, sizes)).softmax(1)
-        sums = [fixed[c] + sum((q[i, c] * x[i] for i in range(30)), torch.zeros(4)) for c in range(3)]
+        q = (logits + balance(logits)).softmax(1)
+        sums = [sum((q[i, c] * x[i] for i in range(30)), torch.zeros(4)) for c in range(3)]
         expected = torch.stack([each / each.norm() for each in sums])
     torch.testing.assert_close(centres, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(offsets, balance(x @ centres.T / 0.1, sizes))
+    torch.testing.assert_close(offsets, balance(x @ centres.T / 0.1))
 
 
-def test_samples_are_far_that_are_farther_than_most_labelled_ones_are() -> None:
-    usual, nearest = torch.linspace(0, 1, 11), torch.tensor([0.05, 0.1, 0.11, 0.9])
-    assert far(nearest, usual, 1).tolist() == [True, True, False, False]
-    assert far(nearest, usual, 3).tolist() == [True, True, True, False]  # as many as there are classes
+def test_a_pile_is_divided_where_it_lags_most_behind_the_labelled_images() -> None:
+    usual, found = torch.randn(40, generator=random()) + 2, torch.randn(60, generator=random(1))
+    limits = torch.cat([usual, found])
+    lags = [float((usual > t).float().mean() - (found > t).float().mean()) for t in limits]
+    assert dividing(usual, found, 1) == limits[int(np.argmax(lags))]
+    assert dividing(usual, found, 60) == found.max()  # as many novel images as there are classes
+
+
+def test_no_image_is_its_own_neighbour() -> None:
+    x = F.normalize(torch.randn(9, 4, generator=random()), dim=-1)
+    for i, mean in enumerate(nearest(x, x, 3)):
+        others = sorted((float(x[i] @ x[j]) for j in range(9) if j != i), reverse=True)
+        assert float(mean) == pytest.approx(sum(others[:3]) / 3, abs=1e-6)
+    new = F.normalize(torch.ones(1, 4), dim=-1)
+    torch.testing.assert_close(nearest(new, x, 2), (new @ x.T).topk(2).values.mean(1))
 
 
 def test_a_choice_is_told_in_words() -> None:
@@ -175,23 +185,49 @@ def test_equal_classes_are_told_from_a_long_tail() -> None:
     torch.testing.assert_close(seen.mean(0), torch.full((NOVEL,), 1 / NOVEL), rtol=0.01, atol=0.01)
 
 
-def test_known_images_of_a_mixed_pile_are_recognised() -> None:
+def mixed_blobs() -> tuple[Blobs, Tensor]:
+    """A bank with every fourth known sample in the pile, and the classes of the pile."""
     bank = Blobs()
     hidden = torch.arange(len(bank.known)) % 4 == 0
     truth = torch.cat([bank.labels[hidden], bank.truth + KNOWN])
     bank.novel = torch.cat([bank.known[hidden], bank.novel])
     bank.known, bank.labels = bank.known[~hidden], bank.labels[~hidden]
-    method = fitted(bank=bank, pile="mixed")
-    scores = method.scores(bank.novel)[0]
-    seen = method.averaged(method.whitened(bank.novel)) @ method.centres.T / method.config.tau
-    torch.testing.assert_close(scores, seen + method.offsets)
-    balanced = scores - F.pad(torch.full((KNOWN,), BONUS / method.config.tau), (0, NOVEL))
-    wanted = (len(bank.known) + len(bank.novel)) / (KNOWN + NOVEL)
-    torch.testing.assert_close(
-        balanced.softmax(1).sum(0)[KNOWN:], torch.full((NOVEL,), wanted), rtol=0.02, atol=0.5
-    )
-    found = scores.argmax(1)
+    return bank, truth
+
+
+def test_known_images_of_a_mixed_pile_are_recognised() -> None:
+    bank, truth = mixed_blobs()
+    found = fitted(bank=bank, pile="mixed").scores(bank.novel)[0].argmax(1)
     is_known = truth < KNOWN
     assert (found[is_known] == truth[is_known]).float().mean() > 0.8
     assert (found[~is_known] >= KNOWN).float().mean() > 0.8
     assert hungarian_accuracy(found[~is_known], truth[~is_known]) > 0.8
+
+
+def test_likeness_decides_between_known_and_novel_and_cosines_among_them() -> None:
+    bank, _ = mixed_blobs()
+    method = fitted(bank=bank, pile="mixed")
+    x, k = method.whitened(bank.novel), method.config.neighbours
+    near = [
+        nearest(x, method.labelled, k),
+        (x @ method.centres[:KNOWN].T).amax(1),
+        -nearest(x, method.pile, k),
+        -(x @ method.centres[KNOWN:].T).amax(1),
+    ]
+    lead = (sum(near, torch.zeros(())) / 2 - method.limit) / method.config.tau
+    joint, novel = (each[0] for each in method.both_scores(bank.novel))
+    torch.testing.assert_close(joint[:, :KNOWN].amax(1) - joint[:, KNOWN:].amax(1), lead, rtol=0, atol=1e-4)
+    known = x @ method.centres[:KNOWN].T / method.config.tau
+    torch.testing.assert_close(joint[:, :KNOWN].softmax(1), known.softmax(1))
+    torch.testing.assert_close(joint[:, KNOWN:].softmax(1), novel.softmax(1))
+    chosen = torch.where(lead > 0, known.amax(1), novel.amax(1))  # how well it fits its class
+    torch.testing.assert_close(joint.amax(1), chosen)
+
+
+def test_a_pile_without_known_images_is_one_of_novel_classes() -> None:
+    bank = Blobs()
+    open_pile, novel_pile = (fitted(bank=bank, pile=pile) for pile in ("mixed", "novel"))
+    joint, scores = open_pile.both_scores(bank.novel)
+    assert (joint[0].argmax(1) < KNOWN).sum() <= 1  # the one at the limit
+    expected = novel_pile.both_scores(bank.novel)[1][0].argmax(1)
+    assert hungarian_accuracy(scores[0].argmax(1), expected) > 0.98

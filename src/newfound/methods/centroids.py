@@ -9,10 +9,15 @@ the settings that find them best are used for the novel ones. Equal shares gain 
 size and cost more where they are not, so they are asked for only if the clusters of the pile are hardly more
 uneven than those of equally many images of each hidden class. Otherwise b = 0.
 
-In a pile of novel images alone, the nearest x are those of the pile. In a mixed pile they are those of all
-images; labelled ones stay in their classes; the first novel centres are those of the images that are far from
-every known class; a class's share counts its labelled images too; and at last known classes get a bonus, for
-a novel class is more easily found again than a known image that was taken for novel.
+A mixed pile is divided first, by how much more like known classes than like novel ones an image is:
+
+    s(x) = (<x, labelled> + <x, means> - <x, pile> - <x, mu>) / 2
+
+<x, .> is the mean cosine with the k nearest, of `means` of known classes and `mu` of novel ones with the
+nearest; before there is a mu the pile counts twice. No image counts as its own neighbour, so the known images
+of a pile score as the labelled ones do, and these tell where to divide: where the pile lags most behind them.
+If hardly any of the pile scores as half of the labelled do, the pile is one of novel classes. What is not
+known is clustered as such a pile is, and with its mu the pile is divided again.
 
 Shapes: n unlabelled samples, D features, P principal components, C = C_l + C_u classes.
 """
@@ -36,7 +41,15 @@ from newfound.core.settings import Count, Positive, PositiveFloat, TrainConfig, 
 from newfound.methods._recipes import DIGITS_PRETRAINING
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.pseudo.kmeans import KMeans
-from newfound.pseudo.metric import average, positions, principal_components, shrunk_root, spectrum, whitening
+from newfound.pseudo.metric import (
+    CHUNK,
+    average,
+    positions,
+    principal_components,
+    shrunk_root,
+    spectrum,
+    whitening,
+)
 
 log = logging.getLogger(__name__)
 SHRINKAGES = (math.inf, 10.0, 3.0, 1.0, 0.3)
@@ -49,12 +62,10 @@ ITERATIONS, ROUNDS, SCALINGS = 100, 20, 50
 """Of k-means; of assignments and centres; of Sinkhorn in each."""
 SLACK = 1.2
 """How much more uneven than those of hidden classes the clusters of a pile may be to count as equal."""
-FAR = 0.1
-"""An image is far from the known classes if it would be among this share of the labelled ones."""
-LEAST = 0.1
-"""The smallest share of a mixed pile that a known class is given, of that of a mean class."""
-BONUS = 0.1
-"""Added to the cosines of known classes in a mixed pile."""
+FEW = 0.05
+"""The share of known images that a pile must seem to have, to hold any."""
+SAME = 0.9999
+"""Vectors with at least this cosine are of the same image."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,9 @@ class Centroids(Method):
     mean: Tensor
     projection: Tensor
     pile: Tensor
+    labelled: Tensor
     share: Tensor
+    limit: Tensor
     centres: Tensor
     offsets: Tensor
 
@@ -108,11 +121,12 @@ class Centroids(Method):
         super().__init__(encoder, task, config)
         self.requires_grad_(False)
         P = min(config.components, encoder.dim)
-        stored = task.num_unlabelled + (task.num_labelled if task.pile == "mixed" else 0)
         self.register_buffer("mean", torch.zeros(encoder.dim))
         self.register_buffer("projection", torch.eye(encoder.dim, P))
-        self.register_buffer("pile", torch.zeros(stored, P))
+        self.register_buffer("pile", torch.zeros(task.num_unlabelled, P))
+        self.register_buffer("labelled", torch.zeros(task.num_labelled if task.pile == "mixed" else 0, P))
         self.register_buffer("share", torch.zeros(()))
+        self.register_buffer("limit", torch.zeros(()))
         self.register_buffer("centres", torch.zeros(task.num_classes, P))
         self.register_buffer("offsets", torch.zeros(task.num_classes))
 
@@ -127,36 +141,52 @@ class Centroids(Method):
         whiten = whitening(known, bank.labels, choice.shrinkage)
         self.projection.copy_(basis @ whiten)
         known, pile = (F.normalize(each @ whiten, dim=-1) for each in (known, pile))
-        mixed = self.task.pile == "mixed"
-        self.pile.copy_(torch.cat([pile, known]) if mixed else pile)
+        self.pile.copy_(pile)
         self.share.fill_(float(choice.averaged))
-        sums = torch.zeros_like(self.centres[: self.task.num_known]).index_add_(0, bank.labels, known)
-        means, seen = F.normalize(sums, dim=-1), self.averaged(pile)
-        if not self.task.num_novel:
-            self.centres.copy_(means)
+        num_known, k = self.task.num_known, self.task.num_novel
+        sums = torch.zeros_like(self.centres[:num_known]).index_add_(0, bank.labels, known)
+        self.centres[:num_known] = F.normalize(sums, dim=-1)
+        if not k:
             return
-        usual = (known * means[bank.labels]).sum(1)
-        apart = seen[far((pile @ means.T).amax(1), usual, self.task.num_novel)] if mixed else seen
-        found = self.cluster(apart, self.task.num_novel, self.config.restarts, random)
-        even = mixed or unevenness(seen, found) <= SLACK * most_uneven
+        mixed, novel = self.task.pile == "mixed", torch.ones_like(pile[:, 0], dtype=torch.bool)
+        if mixed:
+            self.labelled.copy_(known)
+            others = F.normalize(sums[bank.labels] - known, dim=-1)  # of the same class
+            own = (known * others).sum(1, keepdim=True)
+            means = (known @ self.centres[:num_known].T).scatter(1, bank.labels[:, None], own).amax(1)
+            novel = self.divide(known, means, pile)
+            self.pile[~novel] = 0  # nobody's neighbours
+        seen = self.averaged(pile[novel])
+        centres = self.cluster(seen, k, self.config.restarts, random)
+        even = unevenness(seen, centres) <= SLACK * most_uneven
         equal = even if self.config.prior == "auto" else self.config.prior == "equal"
         log.info("centroids: %s, classes of %s sizes", choice, "equal" if equal else "their own")
+        if equal:
+            centres, self.offsets[num_known:] = settle(seen, centres, self.config.tau)
+        self.centres[num_known:] = centres
         if mixed:
-            sums = torch.zeros_like(sums).index_add_(0, bank.labels, self.averaged(known))
-            counts = torch.cat(
-                [bank.labels.bincount(minlength=self.task.num_known), found.new_zeros(len(found))]
-            )
-            mean_size = len(both) / self.task.num_classes
-            sizes = (mean_size - counts).clamp(min=LEAST * len(pile) / self.task.num_classes)
-            fixed, start = F.pad(sums, (0, 0, 0, len(found))), torch.cat([means, found])
-        else:
-            fixed, start, sizes = torch.zeros_like(found), found, found.new_ones(len(found))
-        centres, offsets = settle(seen, start, sizes if equal else None, fixed, self.config.tau)
-        first = self.task.num_classes - len(centres)
-        self.centres.copy_(torch.cat([means[:first], centres]))
-        self.offsets[first:] = offsets
-        if mixed:
-            self.offsets[: self.task.num_known] += BONUS / self.config.tau
+            novel = self.divide(known, means, pile)
+            if equal:
+                seen = self.averaged(pile[novel])
+                self.centres[num_known:], self.offsets[num_known:] = settle(seen, centres, self.config.tau)
+
+    def divide(self, known: Tensor, means: Tensor, pile: Tensor) -> Tensor:
+        """Which images of the pile (n, P) are novel (n,), and from which likeness on they are not.
+
+        `means` (n_l,) are the cosines of labelled images with the nearest mean of the others.
+        """
+        usual = self.likeness(known, means)
+        found = self.likeness(pile, (pile @ self.centres[: self.task.num_known].T).amax(1))
+        holds_known = 2 * (found > usual.median()).float().mean() > FEW
+        limit = dividing(usual, found, self.task.num_novel) if holds_known else found.amax()
+        self.limit.copy_(limit)
+        return found <= limit
+
+    def likeness(self, x: Tensor, means: Tensor) -> Tensor:
+        """s of unit vectors (B, P) whose cosines with the nearest known mean are `means` (B,)."""
+        k, mu = self.config.neighbours, self.centres[self.task.num_known :]
+        pile = nearest(x, self.pile, k)
+        return (nearest(x, self.labelled, k) + means - pile - ((x @ mu.T).amax(1) if mu.any() else pile)) / 2
 
     def choose(self, points: Tensor, labels: Tensor, random: torch.Generator) -> tuple[Choice, float]:
         """The choice that finds hidden known classes best, on average, and how uneven their clusters may be.
@@ -217,36 +247,48 @@ class Centroids(Method):
         return self.both_scores(images)[0]
 
     def both_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        x = self.whitened(images)
-        seen = self.averaged(x) @ self.centres.T / self.config.tau + self.offsets
-        joint = seen if self.task.pile == "mixed" else x @ self.centres.T / self.config.tau
-        return joint[None], seen[None, :, self.task.num_known :]
+        x, tau, num_known = self.whitened(images), self.config.tau, self.task.num_known
+        cosines = x @ self.centres.T
+        novel = (self.averaged(x) @ self.centres[num_known:].T / tau + self.offsets[num_known:])[None]
+        if self.task.pile == "novel" or not self.task.num_novel:
+            return cosines[None] / tau, novel
+        # Among known classes and among novel ones as they are; the side that loses is moved.
+        known = cosines[:, :num_known]
+        lead = (self.likeness(x, known.amax(1)) - self.limit) / tau
+        excess = known.amax(1) / tau - novel[0].amax(1) - lead
+        known = known / tau - torch.where(lead > 0, 0, excess)[:, None]
+        return torch.cat([known, novel[0] + torch.where(lead > 0, excess, 0)[:, None]], 1)[None], novel
 
 
-def settle(
-    x: Tensor, start: Tensor, sizes: Tensor | None, fixed: Tensor, tau: float
-) -> tuple[Tensor, Tensor]:
-    """Unit vectors (n, P), centres (k, P) → centres and offsets b (k,) after some rounds.
-
-    `sizes` (k,) are in proportion to the clusters' shares; without them the centres stay. `fixed` (k, P) are
-    sums of the vectors that belong to a cluster from the start.
-    """
-    centres, offsets = start, start.new_zeros(len(start))
-    for _ in range(ROUNDS if sizes is not None or fixed.any() else 0):
+def settle(x: Tensor, start: Tensor, tau: float) -> tuple[Tensor, Tensor]:
+    """Unit vectors (n, P), centres (k, P) → centres and offsets b (k,) after some rounds, of equal shares."""
+    centres = start
+    for _ in range(ROUNDS):
         logits = x @ centres.T / tau
-        if sizes is not None:
-            offsets = balance(logits, sizes)
-        centres = F.normalize(fixed + (logits + offsets).softmax(1).T @ x, dim=-1)
-    return centres, offsets if sizes is None else balance(x @ centres.T / tau, sizes)
+        centres = F.normalize((logits + balance(logits)).softmax(1).T @ x, dim=-1)
+    return centres, balance(x @ centres.T / tau)
 
 
-def far(nearest: Tensor, usual: Tensor, least: int) -> Tensor:
-    """Which samples are far from every known class (n,), at least so many.
+def dividing(usual: Tensor, found: Tensor, least: int) -> Tensor:
+    """The likeness that most of the labelled images `usual` (n_l,) exceed and most of `found` (n,) do not.
 
-    `nearest` (n,) are their cosines with the nearest class, `usual` (n_l,) those of labelled ones with their
-    own.
+    At least so many of `found` do not.
     """
-    return nearest <= torch.maximum(usual.quantile(FAR), nearest.kthvalue(least).values)
+    limits = torch.cat([usual, found]).sort().values
+    up_to = [
+        torch.searchsorted(each.sort().values, limits, right=True) / len(each) for each in (usual, found)
+    ]
+    return torch.maximum(limits[(up_to[1] - up_to[0]).argmax()], found.kthvalue(least).values)
+
+
+def nearest(x: Tensor, others: Tensor, k: int) -> Tensor:
+    """The mean cosine of unit vectors (B, P) with the k nearest others (n, P), themselves apart: (B,)."""
+    k = min(max(k, 1), len(others) - 1)
+    means = []
+    for part in torch.split(x, CHUNK):
+        cosines = (part @ others.T).topk(k + 1, dim=1).values
+        means.append(torch.where(cosines[:, 0] > SAME, cosines[:, 1:].mean(1), cosines[:, :-1].mean(1)))
+    return torch.cat(means)
 
 
 def unevenness(x: Tensor, centres: Tensor) -> float:
@@ -255,10 +297,10 @@ def unevenness(x: Tensor, centres: Tensor) -> float:
     return float(sizes.std(correction=0) / sizes.mean())
 
 
-def balance(logits: Tensor, sizes: Tensor) -> Tensor:
-    """Logits (n, k) → offsets (k,) with which the softmax gives clusters shares in proportion to `sizes`."""
+def balance(logits: Tensor) -> Tensor:
+    """Logits (n, k) → offsets (k,) with which the softmax gives all clusters equal shares."""
     weights = (logits - logits.amax(1, keepdim=True)).double().exp()
-    wanted, scale = sizes.double() * (len(logits) / sizes.sum()), weights.new_ones(logits.shape[1])
+    wanted, scale = len(logits) / logits.shape[1], weights.new_ones(logits.shape[1])
     for _ in range(SCALINGS):
         scale = wanted / (weights.T @ (weights @ scale).reciprocal())
     return scale.log().sub(scale.log().mean()).to(logits)
