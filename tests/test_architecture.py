@@ -114,8 +114,10 @@ def test_no_option_of_the_command_line_is_named_below_the_edge() -> None:
             assert not said, path
 
 
-def test_nothing_uses_torch_distributed() -> None:
+def test_one_file_uses_torch_distributed() -> None:
     for path, tree in TREES.items():
+        if path == ROOT / "core" / "dist.py":
+            continue
         assert not any(name.startswith("torch.distributed") for name in imported(path)), path
         assert "torch.distributed" not in ast.unparse(tree), path
 

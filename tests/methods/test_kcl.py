@@ -57,7 +57,7 @@ def test_the_objective_is_its_definition(pair_loss: str) -> None:
 
 def test_a_pair_is_what_the_similarity_network_finds_likelier() -> None:
     learner, images = method(), batch()
-    logits = learner.similarity(learner.known.encoder.trunk(images.views[0][0]))
+    logits = learner.similarity(learner.similarity.features(learner.known.encoder.trunk(images.views[0][0])))
     assert torch.equal(learner(images, CLOCK)["same"], logits.argmax(-1) == 1)
 
 

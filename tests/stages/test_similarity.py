@@ -3,7 +3,6 @@
 import torch
 import torch.nn.functional as F
 
-from newfound.core.encoder import pooled
 from newfound.core.learner import NoSettings
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import stage_class
@@ -31,7 +30,7 @@ def test_a_pair_is_both_features_side_by_side_in_this_order() -> None:
     z = network.block(maps).mean(dim=(2, 3))
     sides = torch.stack([torch.cat([z[i], z[j]]) for i in range(4) for j in range(4)])
     expected = network.out(F.relu(network.norm(network.hidden(sides))))
-    found = network(maps)
+    found = network(network.features(maps))
     assert found.shape == (4, 4, 2)
     for i in range(4):
         for j in range(4):
@@ -42,11 +41,10 @@ def test_pairs_are_decided_in_float32_under_any_autocast() -> None:
     torch.manual_seed(0)
     network, maps = SimilarityNetwork(SmallEncoder()), torch.rand(4, 64, 2, 2)
     with torch.autocast("cpu", torch.bfloat16):
-        z = pooled(network.block(maps))
-        mixed, compared = network(maps), network.compared(z)
-    assert mixed.dtype == torch.float32
-    assert torch.equal(mixed, compared)
-    assert torch.equal(compared, network.compared(z))
+        z = network.features(maps)
+        compared = network(z)
+    assert z.dtype == compared.dtype == torch.float32
+    assert torch.equal(compared, network(z))
 
 
 def test_the_loss_is_the_mean_over_all_ordered_pairs() -> None:

@@ -1,8 +1,14 @@
 """The command line: each verb parses its options, calls one function below, and prints."""
 
+import logging
+import os
 import sys
+import warnings
 
-from newfound.cli.signals import begin_imports, end_imports
+from newfound.cli.signals import begin_imports, end_imports, ignore_interrupts
+
+LAUNCHERS = {"RANK", "SLURM_STEP_NUM_TASKS"}
+"""What torchrun and Slurm set in the environment."""
 
 
 def main() -> None:
@@ -10,12 +16,34 @@ def main() -> None:
     begin_imports()
     arguments = sys.argv[1:] or ["--help"]
     try:
-        from newfound.cli.app import run
-
-        code = run(arguments)
+        code = _run(arguments)
     except KeyboardInterrupt:
         print("Stopped by Ctrl-C.", file=sys.stderr)
         code = 130
     finally:
         end_imports()
     sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int | None:
+    """Run a command; of several processes only the first does, and the others follow it."""
+    from newfound.cli.app import run
+
+    if not LAUNCHERS & os.environ.keys():
+        return run(arguments)
+    from newfound.core import dist
+    from newfound.engine.trainer import follow
+
+    if not dist.launched():
+        return run(arguments)
+    dist.join()
+    try:
+        if dist.rank() == 0:
+            return run(arguments)
+        ignore_interrupts()
+        logging.disable()
+        warnings.simplefilter("ignore")
+        follow()
+        return 0
+    finally:
+        dist.leave()

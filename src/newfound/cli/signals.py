@@ -27,6 +27,11 @@ def end_imports() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that this one follows."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _exit(number: int, frame: FrameType | None) -> None:
     print("Stopped by Ctrl-C.", file=sys.stderr, flush=True)
     os._exit(INTERRUPTED)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from newfound.core import dist
 from newfound.core.encoder import Encoder
 from newfound.core.errors import CheckpointError, shortened
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
@@ -65,15 +66,28 @@ class Learner(nn.Module, ABC):
         """Named terms; the sum of their means is minimised."""
 
     def encode(self, views: tuple[Tensor, ...]) -> Tensor:
-        """One encoder call per crop size: (V_s, B, 3, h, w) each → (V, B, D).
+        """One encoder call per crop size: (V_s, b, 3, h, w) each → (V, B, D).
+
+        Of several processes each encodes its own b rows of the batch, and all get the features of B.
 
         Deviation: BatchNorm therefore sees all crops of one size together. The published implementations
         encode one crop at a time, as norm_over=crop does.
         """
         if self.encodes_crop_by_crop:
-            return torch.stack([self.encoder(crop) for crops in views for crop in crops])
+            return self.whole(torch.stack([self.encoder(crop) for crops in views for crop in crops]), 1)
         features = [self.encoder(crops.flatten(0, 1)).unflatten(0, crops.shape[:2]) for crops in views]
-        return torch.cat(features)
+        return self.whole(torch.cat(features), 1)
+
+    def whole(self, part: Tensor, dim: int = 0, rows: int | None = None) -> Tensor:
+        """What all processes have computed of the crops in `batch.views`, or of their `part` of `rows`.
+
+        The same tensor where there is one process. `encode` has done it already.
+        """
+        return dist.gather(part, dim, rows)
+
+    def part(self, whole: Tensor) -> Tensor:
+        """This process's part of rows that are to be divided among the processes."""
+        return dist.share(whole, 0, len(whole))
 
     def begin(self, bank: Bank) -> None:
         """Called before the first epoch."""

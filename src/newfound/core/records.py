@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from newfound.core import dist
 from newfound.core.settings import Count
 from newfound.core.source import PileKind
 
@@ -54,7 +55,10 @@ class Batch:
     """N labelled rows, then M unlabelled ones; both numbers are fixed, so slices replace masks."""
 
     views: tuple[Tensor, ...]
-    """One tensor (V_s, B, 3, h, w) per crop size, large crops first."""
+    """One tensor (V_s, b, 3, h, w) per crop size, large crops first.
+
+    Of several processes each has its own rows of both kinds here, and all have every label and index.
+    """
     labels: Tensor
     """(N,) classes of the labelled rows."""
     index: Tensor
@@ -63,6 +67,12 @@ class Batch:
     @property
     def num_labelled(self) -> int:
         return self.labels.shape[0]
+
+    @property
+    def unlabelled_views(self) -> tuple[Tensor, ...]:
+        """The same of the unlabelled rows."""
+        first = dist.count(self.num_labelled)
+        return tuple(crops[:, first:] for crops in self.views)
 
 
 @dataclass(frozen=True)

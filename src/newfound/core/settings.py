@@ -132,6 +132,9 @@ class RunConfig:
         1, "views of each image that a frozen encoder embeds: the image, its mirror image, random crops"
     )
     device: str = setting("auto", "cpu, cuda or cuda:N; auto: a GPU if there is one")
+    devices: Positive = setting(
+        1, "processes that train together, each on a GPU of its own; torchrun and Slurm set the number"
+    )
     precision: Literal["auto", "float32", "bf16", "fp16"] = setting(
         "auto", "auto: bf16 or fp16 on a GPU, float32 elsewhere"
     )

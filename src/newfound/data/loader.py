@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from newfound.core import dist
 from newfound.core.errors import UsageError
 from newfound.core.records import Batch, Views
 from newfound.core.seed import generator
@@ -31,9 +32,9 @@ class Draw:
     unlabelled: Tensor
     """(M,) rows of the unlabelled set."""
     noise: Tensor
-    """(V, B, noise) uniform random numbers."""
+    """(V, b, noise) uniform random numbers, for this process's share of those rows."""
     pixels: Tensor | None = None
-    """(B, 3, H, W) bytes of those rows, unless the images are on the device."""
+    """(b, 3, H, W) bytes of the same rows, unless the images are on the device."""
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors that are there, by name."""
@@ -83,15 +84,20 @@ class Loader:
         unlabelled = self._rows(len(self.split.unlabelled), self.num_unlabelled, random)
         shape = (self.views.count, self.batch_size, self.augment.noise)
         for step, pixels in zip(range(self.steps), self._fetched(labelled, unlabelled), strict=True):
+            # Drawn for the whole batch, whatever the number of processes.
             noise = torch.rand(shape, generator=random, device=self.device)
-            yield Draw(labelled[step], unlabelled[step], noise, pixels)
+            yield Draw(labelled[step], unlabelled[step], dist.share(noise, 1), pixels)
 
     def _fetched(self, labelled: Tensor, unlabelled: Tensor) -> Iterator[Tensor | None]:
         """The images of each step, prefetched; None if they are on the device."""
         if self.split.resident:
             return repeat(None, self.steps)
-        rows = zip(labelled.cpu(), unlabelled.cpu(), strict=True)
+        rows = map(self._own, labelled.cpu(), unlabelled.cpu())
         return (on_device(pixels, self.device) for pixels in prefetch(self._pixels, rows))
+
+    def _own(self, labelled: Tensor, unlabelled: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows of a batch that this process encodes."""
+        return dist.share(labelled, 0, self.num_labelled), dist.share(unlabelled, 0, self.num_unlabelled)
 
     def _pixels(self, rows: tuple[Tensor, Tensor]) -> Tensor:
         """The images of N labelled and M unlabelled rows; a set without rows is not touched."""
@@ -102,7 +108,9 @@ class Loader:
 
     def batch(self, draw: Draw) -> Batch:
         """The batch of a draw: a pure function on the device."""
-        pixels = self._pixels((draw.labelled, draw.unlabelled)) if draw.pixels is None else draw.pixels
+        pixels = draw.pixels
+        if pixels is None:
+            pixels = self._pixels(self._own(draw.labelled, draw.unlabelled))
         views = self.augment(pixels, draw.noise)
         index = torch.cat([draw.labelled, draw.unlabelled])
         return Batch(views, self.split.labels[draw.labelled], index)

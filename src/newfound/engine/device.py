@@ -4,6 +4,7 @@ from typing import cast
 
 import torch
 
+from newfound.core import dist
 from newfound.core.errors import UsageError
 from newfound.core.settings import RunConfig
 from newfound.engine.step import Mode
@@ -68,10 +69,11 @@ def fallback_reason(run: RunConfig, device: torch.device, precision: torch.dtype
 
 def hardware(device: torch.device) -> str:
     """What a run ran on."""
+    number = f"{dist.world()} x " * (dist.world() > 1)
     if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
+        return number + torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
-    return f"CPU, {threads} thread{'s' * (threads > 1)}"
+    return f"{number}CPU, {threads} thread{'s' * (threads > 1)}"
 
 
 def resolve_mode(wanted: str, device: torch.device, precision: torch.dtype, *, steps: int) -> Mode:

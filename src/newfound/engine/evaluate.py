@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from newfound.core import dist
 from newfound.core.errors import RunError
 from newfound.core.learner import Learner, Method
 from newfound.data.augment import evaluation_view
@@ -27,17 +28,23 @@ class Viewer:
 
     @torch.no_grad()
     def over(self, images: ImageSet, function: Function, axis: int = 0, rows: Tensor | None = None) -> Tensor:
-        """`function` of every image, or of those in `rows`, joined along `axis`, in float32."""
+        """`function` of every image, or of those in `rows`, joined along `axis`, in float32.
+
+        Where several processes train together, each computes a part.
+        """
         was_training, look = self.learner.training, self.look
         self.learner.eval()
         out = []
         rows = torch.arange(len(images), device=self.device) if rows is None else rows
-        for pixels in images.take_each(torch.split(rows, CHUNK)):
+        divided = len(rows) >= dist.world()
+        own = dist.share(rows, 0, len(rows)) if divided else rows
+        for pixels in images.take_each(torch.split(own, CHUNK)):
             view = evaluation_view(pixels, look.size, look.kind, look.mean, look.std)
             with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
                 out.append(function(view).float())
         self.learner.train(was_training)
         joined = torch.cat(out, dim=axis)
+        joined = dist.gather(joined, axis, len(rows)) if divided else joined
         if joined.isnan().any():
             raise RunError(
                 f"The network has diverged to NaN. Start a new run with {gentler(self.precision)}."

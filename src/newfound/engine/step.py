@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from newfound.core import dist
 from newfound.core.errors import ran_out_of_memory, reason_of
 from newfound.core.learner import Learner
 from newfound.core.records import Batch, Clock, Losses, Outputs, total
@@ -151,6 +152,7 @@ class Step:
     def backward(self, losses: Losses) -> None:
         """The gradients of the losses together."""
         self.scaler.scale(total(losses)).backward()  # type: ignore[no-untyped-call]
+        dist.average(each.grad for each in self.learner.parameters() if each.grad is not None)
 
     def update(self, losses: Losses) -> None:
         """Apply and clear the gradients, and add the losses to the sums."""

@@ -4,18 +4,21 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import torch
 
-from newfound.core.errors import RunError
+from newfound.core import dist
+from newfound.core.errors import NewfoundError, RunError
 from newfound.core.learner import Bank, Learner
 from newfound.core.seed import derive
 from newfound.core.settings import TrainConfig
 from newfound.data.loader import Loader
 from newfound.engine.device import gentler
 from newfound.engine.step import Extra, Mode, Step, learner_optimiser, set_learning_rate
+from newfound.nn.norm import share_statistics
 
 log = logging.getLogger(__name__)
 FIRST_NOTICE = 10.0
@@ -63,23 +66,46 @@ class Trainer:
         extra: Extra | None = None,
     ) -> None:
         self.learner, self.loader, self.train, self.bank = learner, loader, train, bank
+        self._made_of = (learner, loader, train, bank), {"precision": precision, "mode": mode, "extra": extra}
         self.optimiser = learner_optimiser(learner, train)
         self.step = Step(learner, loader, self.optimiser, precision=precision, mode=mode, extra=extra)
 
     def run(self, first_epoch: int = 0) -> Iterator[EpochRecord]:
         """Train from `first_epoch` to the end, a record after each epoch."""
-        if first_epoch == 0:
-            torch.manual_seed(derive(self.loader.seed, self.loader.stage, "begin"))
-            self.learner.begin(self.bank)
-            self.learner.after_step()
-            if not self.train.epochs:
-                self.learner.end(self.bank)
+        states = self.optimiser.state_dict(), self.step.scaler.state_dict()
+        dist.send((self._made_of, states, first_epoch))
+        self.begin(first_epoch)
         steps = (self.train.epochs - first_epoch) * self.loader.steps
         notices = Notices(self.loader.stage, steps)
         for epoch in range(first_epoch, self.train.epochs):
-            yield self._epoch(epoch, notices if epoch == first_epoch else lambda done: None)
+            dist.send(epoch)
+            yield self.epoch(epoch, notices if epoch == first_epoch else None)
 
-    def _epoch(self, epoch: int, after_step: Callable[[int], None]) -> EpochRecord:
+    def begin(self, first_epoch: int) -> None:
+        """What comes before the first epoch, in every process."""
+        if dist.world() > 1:
+            share_statistics(self.learner, self.learner.encoder)
+        with self._sharing():
+            if first_epoch == 0:
+                torch.manual_seed(derive(self.loader.seed, self.loader.stage, "begin"))
+                self.learner.begin(self.bank)
+                self.learner.after_step()
+                if not self.train.epochs:
+                    self.learner.end(self.bank)
+
+    def epoch(self, epoch: int, after_step: Callable[[int], None] | None = None) -> EpochRecord:
+        """One epoch, in every process."""
+        with self._sharing():
+            return self._epoch(epoch, after_step)
+
+    @contextmanager
+    def _sharing(self) -> Iterator[None]:
+        """All processes train together; at the end, rounding has not made them differ."""
+        with dist.sharing(self.loader.num_labelled, self.loader.num_unlabelled):
+            yield
+            dist.broadcast(self.learner.state_dict().values())
+
+    def _epoch(self, epoch: int, after_step: Callable[[int], None] | None) -> EpochRecord:
         start = time.perf_counter()
         lr = learning_rate(epoch, self.train)
         set_learning_rate(self.optimiser, lr)
@@ -89,7 +115,8 @@ class Trainer:
         for done, (draw, following) in enumerate(pairwise(chain(self.loader.draws(epoch), [None])), 1):
             assert draw is not None
             self.step(draw, following)
-            after_step(done)
+            if after_step:
+                after_step(done)
         sums = {name: value.cpu() for name, value in self.step.sums.items()}
         losses = {name: value.mean().item() / self.loader.steps for name, value in sums.items()}
         self._check(epoch, losses)
@@ -122,6 +149,22 @@ class Trainer:
                 f"Training diverged in epoch {epoch + 1} of {self.loader.stage}: {', '.join(bad)}. The last "
                 f"good checkpoint is kept; start a new run with {gentler(self.step.precision)}."
             )
+
+
+def follow() -> None:
+    """Train what the first process trains, until it leaves; an error of the run is left for it to report."""
+    trainer: Trainer | None = None
+    while (order := dist.receive()) is not None:
+        with suppress(NewfoundError):
+            if isinstance(order, int):
+                assert trainer is not None
+                trainer.epoch(order)
+                continue
+            (parts, how), (optimiser, scaler), first_epoch = order
+            trainer = Trainer(*parts, **how)
+            trainer.optimiser.load_state_dict(optimiser)
+            trainer.step.scaler.load_state_dict(scaler)
+            trainer.begin(first_epoch)
 
 
 class Notices:

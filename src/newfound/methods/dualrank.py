@@ -93,16 +93,17 @@ class DualRank(Method):
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         crops, N = batch.views[0], batch.num_labelled
-        V, B = crops.shape[:2]
+        V, b = crops.shape[:2]
         pieces = crops if self.encodes_crop_by_crop else [crops.flatten(0, 1)]
         features, parts = zip(*map(self.branches, pieces), strict=True)
-        z, maps = torch.cat(features, 1), torch.cat(parts)
-        z, known, novel = (rows.view(2, V, B, -1).transpose(0, 1) for rows in (z, *self.logits(z)))
+        z = self.whole(torch.cat(features, 1).view(2, V, b, -1), 2)
+        cells = self.whole(inner_cells(torch.cat(parts)[:b]))
+        z, known, novel = (rows.transpose(0, 1) for rows in (z, *self.logits(z)))
         out = {
             "features": z,
             "known": known,
             "novel": novel,
-            "codes": self.codes(inner_cells(maps[:B]), N),
+            "codes": self.codes(cells, N),
             "remembered": self.memory.snapshot.transpose(0, 1),
         }
         self.memory.put(F.normalize(z[1, :, N:].float(), dim=-1).transpose(0, 1))
@@ -115,7 +116,7 @@ class DualRank(Method):
         return torch.stack([pooled(whole), pooled(parts)]), parts
 
     def logits(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """(2, n, D) → (2, n, C_l) and (2, n, C_u), each branch through its own heads."""
+        """(2, ..., D) → (2, ..., C_l) and (2, ..., C_u), each branch through its own heads."""
         known = torch.stack([self.h(z[0]), self.local_h(z[1])])
         novel = torch.stack([self.g(z[0]), self.local_g(z[1])])
         return known.float(), novel.float()

@@ -108,10 +108,10 @@ class PairClustering(Method):
         return super().adopt(with_frozen_copy(weights, "known"))
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
-        images = batch.views[0][0]
         with torch.no_grad():
-            two, one = self.similarity(self.known.encoder.trunk(images)).unbind(-1)
-        return {"novel": self.g(self.encoder(images)), "same": one > two}
+            z = self.similarity.features(self.known.encoder.trunk(batch.views[0][0]))
+            two, one = self.similarity(self.whole(z)).unbind(-1)
+        return {"novel": self.g(self.encode(batch.views)[0]), "same": one > two}
 
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
         p, same = out["novel"].float().softmax(-1), out["same"]

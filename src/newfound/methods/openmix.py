@@ -82,7 +82,7 @@ class OpenMix(Method):
         return {
             "features": z,
             "both": logits,
-            "mixed": self.logits(self.encoder(mixed)),
+            "mixed": self.logits(self.whole(self.encoder(self.part(mixed)), 0, len(mixed))),
             "targets": targets,
             "sure": q.amax(-1) > self.config.threshold,
         }
@@ -93,7 +93,7 @@ class OpenMix(Method):
 
     def mixtures(self, batch: Batch, q: Tensor) -> tuple[Tensor, Tensor]:
         """Pseudo-labels (M, C_u) → images (2 M, 3, H, W), targets (2 M, C); those with labels first."""
-        images = batch.views[0][0]
+        images = self.whole(batch.views[0][0])
         targets = joint_targets(batch.labels, q[None, None], self.task.num_known)[0, 0]
         first, second = mixed_partners(batch.num_labelled, len(q), images.device)
         shares = larger_shares(len(first), self.config.beta, images.device)

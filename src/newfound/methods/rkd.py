@@ -73,14 +73,13 @@ class RKD(Method):
         z = self.encode(batch.views)
         out = {"logits": joint_logits(self.h(z), self.g(z))}
         if self.config.distillation:
-            out["teacher"] = self.taught(batch.views[0][:, batch.num_labelled :])
+            out["teacher"] = self.taught(batch.unlabelled_views[0], len(batch.index) - batch.num_labelled)
         return out
 
     @torch.no_grad()
-    def taught(self, crops: Tensor) -> Tensor:
-        """Large crops of the unlabelled images (L, M, 3, h, w) → the teacher's known logits (L, M, C_l)."""
-        logits: Tensor = self.teacher(crops.flatten(0, 1)).unflatten(0, crops.shape[:2])
-        return logits
+    def taught(self, crops: Tensor, M: int) -> Tensor:
+        """Large crops of the unlabelled images (L, m, 3, h, w) → the teacher's known logits (L, M, C_l)."""
+        return self.whole(self.teacher(crops.flatten(0, 1)).unflatten(0, crops.shape[:2]), 1, M)
 
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
         c, logits = self.config, out["logits"]

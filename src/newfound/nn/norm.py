@@ -1,11 +1,14 @@
 """BatchNorm of feature maps, fast when compiled, and of projected features, per view."""
 
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from newfound.core import dist
+from newfound.core.encoder import Encoder, at_least_float32
 from newfound.core.errors import UsageError
 
 
@@ -31,8 +34,8 @@ class MapBatchNorm(nn.BatchNorm2d):
     """
 
     def forward(self, maps: Tensor, relu: bool = False, plus: Tensor | None = None) -> Tensor:
-        if not (self.training and torch.compiler.is_compiling()):
-            out = super().forward(maps)
+        if dist.is_sharing() or not (self.training and torch.compiler.is_compiling()):
+            out = shared_batch_norm(self, maps)
             if plus is not None:
                 out = out + plus
             return F.relu(out, inplace=True) if relu else out
@@ -48,6 +51,49 @@ class MapBatchNorm(nn.BatchNorm2d):
             self.running_var.lerp_(var * (number / max(number - 1, 1)), self.momentum)
         normalised: Tensor = out
         return normalised
+
+
+def share_statistics(network: nn.Module, encoder: Encoder) -> None:
+    """From now on every BatchNorm that sees this process's share of a batch uses the statistics of all.
+
+    Those are the layers of the encoder, and of feature maps anywhere. All others see the whole batch.
+    """
+    plain, own = nn.modules.batchnorm._BatchNorm, set(encoder.modules())
+    for layer in network.modules():
+        if not isinstance(layer, plain) or type(layer).forward is not plain.forward:
+            continue
+        if layer in own or isinstance(layer, nn.BatchNorm2d):
+            layer.__dict__["forward"] = partial(shared_batch_norm, layer)
+
+
+def shared_batch_norm(layer: nn.modules.batchnorm._BatchNorm, x: Tensor) -> Tensor:
+    """(b, C, ...) normalised with the statistics of all processes, as `nn.SyncBatchNorm` has it on GPUs only.
+
+    The mean of all is that of their means; the variance, that of the means plus the mean of the variances.
+    """
+    if not (dist.is_sharing() and layer.training):
+        return nn.modules.batchnorm._BatchNorm.forward(layer, x)
+    wide, C = at_least_float32(x), x.shape[1]
+    var, mean = torch.var_mean(wide, [0, *range(2, x.ndim)], correction=0)
+    number = mean.new_full((1,), x.numel() // C)
+    each = dist.gather(torch.cat([mean, var, number])[None], 0, dist.world())
+    means, variances, numbers = each[:, :C], each[:, C:-1], each[:, -1:]
+    total = numbers.sum()
+    mean = (numbers * means).sum(0) / total
+    var = (numbers * (variances + (means - mean).square())).sum(0) / total
+    if layer.running_mean is not None:
+        assert layer.running_var is not None
+        assert layer.num_batches_tracked is not None
+        assert layer.momentum is not None
+        with torch.no_grad():
+            layer.num_batches_tracked.add_(1)
+            layer.running_mean.lerp_(mean, layer.momentum)
+            layer.running_var.lerp_(var * (total / (total - 1).clamp(min=1)), layer.momentum)
+    scale = (var + layer.eps).rsqrt()
+    centred, scale, shift = (
+        each.view(C, *[1] * (x.ndim - 2)) for each in (mean, scale * layer.weight, layer.bias)
+    )
+    return ((wide - centred) * scale + shift).to(x.dtype)
 
 
 class _Normalise(torch.autograd.Function):

@@ -35,8 +35,8 @@ class Request(Versioned):
     def differences(self, other: "Request") -> list[str]:
         """The names of the settings and data options that differ.
 
-        Where a benchmark's files lie does not matter. A run that has only pretrained on own images may have
-        no number of novel classes yet.
+        Neither where a benchmark's files lie nor the number of processes matters. A run that has only
+        pretrained on own images may have no number of novel classes yet.
         """
         mine, theirs = (
             {"method": each.method}
@@ -47,7 +47,8 @@ class Request(Versioned):
         )
         if self.source.num_novel is None and not self.source.benchmark:
             theirs |= {"num_novel": None, "estimated": None}
-        return sorted(key for key in mine | theirs if mine.get(key) != theirs.get(key))
+        names = (mine | theirs).keys() - {"devices"}
+        return sorted(key for key in names if mine.get(key) != theirs.get(key))
 
 
 class Timing(Record):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from newfound.core import dist
 from newfound.core.errors import Hint, NewfoundError, UsageError, ran_out_of_memory, reason_of
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Clock, Losses, Outputs, Task
@@ -36,6 +37,7 @@ def preflight(recipe: Recipe, split: Split) -> dict[str, float]:
             f"{recipe.method} assumes that no unlabelled image is of a known class; {able} do not.",
             Hint.PILE,
         )
+    dist.check_device(run.device, max(run.devices, dist.world()))
     device = resolve_device(run.device)
     resolve_mode(run.mode, device, resolve_precision(run.precision, device), steps=0)
     if run.weights and run.pretrained:

@@ -1,6 +1,7 @@
 """Build learners and loaders from a recipe, and restore the recipe of a stored run."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -83,19 +84,16 @@ def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, dev
 
 def extra_loss(constraints: ConstraintConfig, task: Task) -> Extra | None:
     """IIC's constraints as extra terms on a method's joint `logits` (V, K, B, C); None without weights."""
-    c = constraints
-    if not (c.alpha or c.beta):
-        return None
+    return partial(_constrained, constraints, task) if constraints.alpha or constraints.beta else None
 
-    def extra(out: Outputs, batch: Batch) -> Losses:
-        logits, N, losses = out["logits"], batch.num_labelled, {}
-        if c.alpha:
-            losses["constraints.inter"] = -c.alpha * inter_class(logits, N, c.tau, c.form)
-        if c.beta:
-            losses["constraints.intra"] = c.beta * intra_class(logits, N, task.num_known, c.tau)
-        return losses
 
-    return extra
+def _constrained(c: ConstraintConfig, task: Task, out: Outputs, batch: Batch) -> Losses:
+    logits, N, losses = out["logits"], batch.num_labelled, {}
+    if c.alpha:
+        losses["constraints.inter"] = -c.alpha * inter_class(logits, N, c.tau, c.form)
+    if c.beta:
+        losses["constraints.intra"] = c.beta * intra_class(logits, N, task.num_known, c.tau)
+    return losses
 
 
 def split_settings(settings: Overrides) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 import newfound
+from newfound.core import dist
 from newfound.core.errors import Hint, UsageError, shortened
 from newfound.core.files import check_apart, check_writable
 from newfound.core.learner import Method
@@ -93,7 +94,7 @@ class Run:
             )
         self.check()
         self._find_number()
-        with self.folder.open(self.request, self.resume):
+        with self.folder.open(self.request, self.resume), dist.processes(self.recipe.run.devices):
             training = self._training()
             split = training.data.split
             method = build_method(self.recipe, split.task, split.look, training.device)
@@ -107,7 +108,7 @@ class Run:
         self.check()
         if {*self.recipe.pretraining} - {*NETWORK_STAGES}:
             self._find_number()
-        with self.folder.open(self.request, self.resume):
+        with self.folder.open(self.request, self.resume), dist.processes(self.recipe.run.devices):
             self._training().pretrain(until)
 
     def _training(self) -> Training:
@@ -117,9 +118,9 @@ class Run:
         """Estimate the number of novel classes, whatever number the data set has; resumes by itself."""
         check_apart(self.folder.path, self.source.labelled, self.source.unlabelled)
         ahead = sum(self.work.values()) if then_discover else 0.0
-        return estimate(
-            self.folder, self.data, self.recipe, self.source, self.search, self.watch, self.should_stop, ahead
-        )
+        with dist.processes(self.recipe.run.devices):
+            how = self.watch, self.should_stop, ahead
+            return estimate(self.folder, self.data, self.recipe, self.source, self.search, *how)
 
     def check(self) -> None:
         """Refuse, before any long work, everything that is known not to work; nothing is written."""

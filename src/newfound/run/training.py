@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 from torch import Tensor
 
+from newfound.core import dist
 from newfound.core.errors import CheckpointError, RunError, ran_out_of_memory
 from newfound.core.files import reading, write_text, writing
 from newfound.core.learner import Learner, Method
@@ -243,6 +244,9 @@ class Training:
         bank = TrainingBank(self.viewer(learner), self.data.split)
         steps = loader.steps * (train.epochs - first)
         mode = devices.resolve_mode(self.recipe.run.mode, self.device, self.precision, steps=steps)
+        if mode != "eager" and dist.world() > 1:
+            log.info("%s: several processes run the step eagerly, neither compiled nor captured", stage)
+            mode = "eager"
         if self._fallback and steps:
             log.info(self._fallback)
             self._fallback = ""

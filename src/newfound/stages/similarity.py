@@ -39,7 +39,7 @@ SIMILARITY = TrainConfig(
 
 
 class SimilarityNetwork(nn.Module):
-    """Maps of an encoder's trunk (B, d, h, w) → logits of "different" and "same" class (B, B, 2)."""
+    """Features (B, D) of its own last block → logits of "different" and "same" class (B, B, 2)."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -49,11 +49,12 @@ class SimilarityNetwork(nn.Module):
         self.norm = nn.BatchNorm1d(4 * D)
         self.out = nn.Linear(4 * D, 2)
 
-    def forward(self, maps: Tensor) -> Tensor:
-        return self.compared(pooled(self.block(maps)))
+    def features(self, maps: Tensor) -> Tensor:
+        """Maps of an encoder's trunk (B, d, h, w) → (B, D)."""
+        return pooled(self.block(maps))
 
-    def compared(self, z: Tensor) -> Tensor:
-        """Features (B, D) → logits (B, B, 2), in float32 under any autocast."""
+    def forward(self, z: Tensor) -> Tensor:
+        """In float32 under any autocast."""
         with torch.autocast(z.device.type, enabled=False):
             # W [a; b] = W1 a + W2 b: two products per sample instead of one per pair.
             first, second = (F.linear(z, half) for half in self.hidden.weight.chunk(2, dim=1))
@@ -91,7 +92,7 @@ class Similarity(Learner):
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         with torch.no_grad():
             maps = self.encoder.trunk(batch.views[0][0])
-        return {"pairs": self.similarity(maps)}
+        return {"pairs": self.similarity(self.whole(self.similarity.features(maps)))}
 
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
         same = batch.labels[:, None] == batch.labels

@@ -1,0 +1,246 @@
+"""Several processes that train together; the only code that names `torch.distributed`.
+
+The first process runs the command. The others, started by torchrun, Slurm or the setting `devices`, follow
+its orders (engine/trainer.py) and hold the same data and weights. Within `sharing`, each process encodes its
+share of a batch, and `gather` returns the features of the whole batch to all of them. Heads, memories and
+losses are then computed in every process on the whole batch, so that they need not know of the others.
+
+The gradient of `gather` is the sum over the processes, each of which has the whole loss: it is `world` times
+too large, and `average` over the processes makes that of every parameter exact, whether it was applied to a
+share or to the whole. Where there is one process, every function here is the identity.
+"""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from io import BytesIO
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from newfound.core.errors import RunError, UsageError
+
+WAIT = timedelta(days=30)
+"""How long a process waits for orders: the first one may be loading, evaluating or clustering."""
+_orders: dist.ProcessGroup | None = None
+_batch: tuple[int, ...] = ()
+"""Labelled and unlabelled rows of the batch that the processes share; empty where they share none."""
+_broken = False
+"""Whether an error ended their work, so that some may still be waiting for others within a step."""
+
+
+def world() -> int:
+    """The number of processes."""
+    return dist.get_world_size() if _orders else 1
+
+
+def rank() -> int:
+    """This process's place among them; the first is 0."""
+    return dist.get_rank() if _orders else 0
+
+
+@contextmanager
+def sharing(labelled: int, unlabelled: int) -> Iterator[None]:
+    """All processes are within the block and share batches of so many rows."""
+    global _batch
+    _batch = (labelled, unlabelled) if world() > 1 else ()
+    try:
+        with _answered():
+            yield
+    finally:
+        _batch = ()
+
+
+@contextmanager
+def _answered() -> Iterator[None]:
+    """One line where another process is gone."""
+    global _broken
+    try:
+        yield
+    except BaseException as error:
+        _broken = True
+        if isinstance(error, RuntimeError) and re.search("onnection (closed|reset)", str(error)):
+            raise RunError("Another process of this run has ended; its own output says why.") from None
+        raise
+
+
+def is_sharing() -> bool:
+    return bool(_batch)
+
+
+def _own(rows: int) -> range:
+    """This process's share of `rows`."""
+    return range(rows * rank() // world(), rows * (rank() + 1) // world()) if _batch else range(rows)
+
+
+def count(rows: int) -> int:
+    """How many of `rows` this process has."""
+    return len(_own(rows))
+
+
+def _places(rows: int | None, device: torch.device) -> Tensor:
+    """This process's share of `rows`, or by default of the labelled and of the unlabelled rows of a batch."""
+    kinds, first = _batch if rows is None else (rows,), 0
+    places = list[Tensor]()
+    for kind in kinds:
+        own = _own(kind)
+        places.append(torch.arange(first + own.start, first + own.stop, device=device))
+        first += kind
+    return torch.cat(places)
+
+
+def share(whole: Tensor, dim: int = 0, rows: int | None = None) -> Tensor:
+    """This process's share of a tensor with `rows`, by default those of the batch, along `dim`."""
+    return whole.index_select(dim, _places(rows, whole.device)) if _batch else whole
+
+
+def gather(part: Tensor, dim: int = 0, rows: int | None = None) -> Tensor:
+    """The shares of all processes together: the opposite of `share`, with gradient."""
+    if not _batch:
+        return part
+    shape = list(part.shape)
+    shape[dim] = sum(_batch) if rows is None else rows
+    # Zeros add up exactly, and shares may differ in size.
+    return _Sum.apply(part.new_zeros(shape).index_copy(dim, _places(rows, part.device), part))  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over the processes, and that of its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        out = x.contiguous().clone()
+        dist.all_reduce(out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return _Sum.forward(ctx, gradient)
+
+
+def average(tensors: Iterable[Tensor]) -> None:
+    """Replace tensors with their means over the processes, in one message."""
+    if not _batch or not (found := list(tensors)):
+        return
+    flat = torch.cat([each.flatten() for each in found])
+    dist.all_reduce(flat)
+    means = torch.split(flat / world(), [each.numel() for each in found])
+    for each, mean in zip(found, means, strict=True):
+        each.copy_(mean.view(each.shape))
+
+
+def broadcast(tensors: Iterable[Tensor]) -> None:
+    """Replace tensors with those of the first process."""
+    for each in tensors if _batch else ():
+        whole = each.detach().contiguous()
+        dist.broadcast(whole, 0)
+        each.copy_(whole)
+
+
+def send(order: object) -> None:
+    """Give an order, from the first process to all others."""
+    if world() == 1:
+        return
+    buffer = BytesIO()
+    torch.save(order, buffer)
+    message = torch.frombuffer(buffer.getbuffer(), dtype=torch.uint8)
+    with _answered():
+        dist.broadcast(torch.tensor([len(message)]), 0, _orders)
+        dist.broadcast(message, 0, _orders)
+
+
+def receive() -> Any:
+    """Wait for an order; its tensors are on this process's device. None: it is over."""
+    length = torch.zeros(1, dtype=torch.int64)
+    try:
+        dist.broadcast(length, 0, _orders)
+        message = torch.empty(int(length), dtype=torch.uint8)
+        dist.broadcast(message, 0, _orders)
+    except RuntimeError:  # the first process was killed
+        return None
+    return torch.load(BytesIO(message.numpy().data), map_location=_here, weights_only=False)
+
+
+def _here(storage: Any, where: str) -> Any:
+    return storage if where == "cpu" else storage.cuda()
+
+
+def launched() -> bool:
+    """Whether torchrun, or Slurm's srun, has started several processes."""
+    environment = os.environ
+    if "RANK" not in environment and int(environment.get("SLURM_STEP_NUM_TASKS", 1)) > 1:
+        name, number = re.findall(r"^([^,\[]+)(?:\[(\w+))?", environment["SLURM_STEP_NODELIST"])[0]
+        given = {
+            "RANK": environment["SLURM_PROCID"],
+            "LOCAL_RANK": environment["SLURM_LOCALID"],
+            "WORLD_SIZE": environment["SLURM_STEP_NUM_TASKS"],
+            "MASTER_ADDR": name + number,
+            "MASTER_PORT": str(20000 + int(environment["SLURM_JOB_ID"]) % 20000),
+        }
+        environment.update(given | {key: environment[key] for key in given if key in environment})
+    return int(environment.get("WORLD_SIZE", 1)) > 1 and "RANK" in environment
+
+
+def join(local: int | None = None, **where: Any) -> None:
+    """Meet the other processes, by default as the environment describes them; each takes its own GPU."""
+    global _orders, _broken
+    local, gpus = int(os.environ["LOCAL_RANK"]) if local is None else local, torch.cuda.device_count()
+    if local < gpus:
+        torch.cuda.set_device(local)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", **where)
+    _orders, _broken = dist.new_group(backend="gloo", timeout=WAIT), False
+
+
+def leave() -> None:
+    """Part from the other processes; the first one dismisses them."""
+    global _orders
+    if _orders is None:
+        return
+    if rank() == 0 and not _broken:
+        send(None)
+    _orders = None
+    dist.destroy_process_group()
+
+
+@contextmanager
+def processes(number: int) -> Iterator[None]:
+    """For the block, have `number` processes on this machine, unless a launcher has started several."""
+    if number == 1 or world() > 1:
+        yield
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {"OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // number, 1)), **os.environ}
+    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(number)}
+    others = [
+        subprocess.Popen(
+            [sys.executable, "-m", "newfound"], env=environment | {"RANK": str(each), "LOCAL_RANK": str(each)}
+        )
+        for each in range(1, number)
+    ]
+    met = False
+    try:
+        join(0, init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=number)
+        met = True
+        yield
+    finally:
+        leave()
+        for other in others:
+            if _broken or not met:
+                other.terminate()
+            other.wait()
+
+
+def check_device(wanted: str, number: int) -> None:
+    """Refuse more processes than GPUs, and one GPU for all of them."""
+    gpus = 0 if wanted == "cpu" else torch.cuda.device_count()
+    if number > 1 and (":" in wanted or (gpus and number > gpus)):
+        raise UsageError(f"devices={number} needs as many GPUs, or device=cpu; torch finds {gpus} GPUs here.")
