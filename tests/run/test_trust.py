@@ -42,7 +42,7 @@ def test_a_mixed_pile_has_three_numbers(tmp_path: Path) -> None:
     (tmp_path / "known.csv").write_text(
         "image,label\n" + "".join(f"{row}.png,{name}\n" for row, name in enumerate(classes) if name < 6)
     )
-    data = from_embedding_files(tmp_path / "all.npy", tmp_path / "known.csv", 1, pile="mixed")
+    data = from_embedding_files(f"{tmp_path}/all.npy", f"{tmp_path}/known.csv", 1, pile="mixed")
     run = tiny_run(tmp_path / "run", recipe_for("centroids", "vectors", {"device": "cpu"}), data)
     run.discover()
     trust = find_hidden(run.folder)
