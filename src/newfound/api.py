@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from pydantic import PlainValidator
 from torch import Tensor
 
 from newfound.core.calls import public
-from newfound.core.errors import DataError, UsageError
+from newfound.core.errors import DataError, UsageError, one_line
 from newfound.core.files import AnyPath
 from newfound.core.registry import recipe_for
 from newfound.core.settings import Positive
@@ -166,6 +166,13 @@ def tell_about(data: Dataset) -> None:
         log.warning(warning)
 
 
+class _Lines(logging.StreamHandler[TextIO]):
+    """File names in messages cannot command a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return one_line(super().format(record))
+
+
 @contextmanager
 def shown(verbose: bool) -> Iterator[None]:
     """Show the log on standard output, unless the caller's own handlers show it.
@@ -175,7 +182,7 @@ def shown(verbose: bool) -> Iterator[None]:
     if not verbose or log.handlers or (log.hasHandlers() and log.isEnabledFor(logging.INFO)):
         yield
         return
-    handler, level, propagate = logging.StreamHandler(sys.stdout), log.level, log.propagate
+    handler, level, propagate = _Lines(sys.stdout), log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(level or logging.INFO)
     log.propagate = False  # handlers of the root logger would show every line once more

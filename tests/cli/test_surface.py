@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from newfound import __version__
 from newfound.cli import console as printing
 from newfound.cli.app import MODULES, VERBS, command
-from newfound.cli.console import HINTS, RESUMABLE, worded
+from newfound.cli.console import HINTS, RESUMABLE, log_to_console, worded
 from newfound.cli.progress import Progress
 from newfound.core.errors import Hint, UsageError
 from newfound.core.registry import method_entry, method_names
@@ -247,6 +248,18 @@ def test_a_long_call_is_announced_once_with_advice(
 def test_wrong_calls_are_one_line_and_write_nothing(call: tuple[str, ...], words: tuple[str, ...]) -> None:
     refused(2, call, *words)
     assert not list(Path().iterdir())
+
+
+def test_names_cannot_command_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(printing, "console", lambda: printing.PlainConsole(file=out, width=200))
+    log_to_console()
+    printing.console().print(Table("cl\x1b[31mass", title="\x1b]0;title\x07"))
+    logging.getLogger("newfound").warning("%s is odd", "a\x1b[2Jb\nc")
+    shown = out.getvalue()
+    assert "\x1b" not in shown
+    assert r"cl\x1b[31" in shown
+    assert r"warning: a\x1b[2Jb\nc is odd" in shown
 
 
 def test_errors_of_the_system_are_one_line(run: Finished, monkeypatch: pytest.MonkeyPatch) -> None:

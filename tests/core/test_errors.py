@@ -3,7 +3,15 @@
 import pytest
 import torch
 
-from newfound.core.errors import Hint, ran_out_of_memory, reason_of, shortened, unknown
+from newfound.core.errors import (
+    Hint,
+    UsageError,
+    one_line,
+    ran_out_of_memory,
+    reason_of,
+    shortened,
+    unknown,
+)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +42,20 @@ def test_other_errors_may_speak_of_memory(said: str) -> None:
 )
 def test_one_line_of_an_error_is_told(said: str, told: str) -> None:
     assert reason_of(ValueError(said)) == told
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("an \x1b[31mred\x07 name", r"an \x1b[31mred\x07 name"),
+        ("two\nlines\r", r"two\nlines\r"),
+        ("\u202egnp.exe", r"\u202egnp.exe"),
+        ("\udcff é 猫", r"\udcff é 猫"),
+        ("x" * 10**6, "x" * 500 + " ... " + "x" * 500),
+    ],
+)
+def test_a_message_is_one_line_that_cannot_command_a_terminal(said: str, told: str) -> None:
+    assert UsageError(said).message == one_line(said) == told
 
 
 @pytest.mark.parametrize(

@@ -165,3 +165,13 @@ def test_progress_every_few_seconds(
     for _ in range(12):
         reading.count(1)
     assert caplog.messages == ["Reading images 5/12, 7 s left", "Reading images 10/12, 2 s left"]
+
+
+def test_large_images_are_decoded_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = list[str]()
+    monkeypatch.setattr("newfound.data.decode.LARGE", 100)
+    monkeypatch.setattr("newfound.data.decode.check_alone", lambda: alone.append(""))
+    for side in (9, 10, 11):
+        Image.new("RGB", (side, side)).save(tmp_path / f"{side}.png")
+        decode(tmp_path / f"{side}.png", (4, 4))
+    assert len(alone) == 1

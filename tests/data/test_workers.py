@@ -16,7 +16,7 @@ from PIL import Image
 from newfound.core.errors import DataError
 from newfound.data import workers
 from newfound.data.decode import decode_all, stored_sizes
-from newfound.data.workers import num_workers, read_each, shared
+from newfound.data.workers import check_alone, num_workers, read_each, shared
 
 in_workers = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="needs Linux")
 
@@ -113,3 +113,25 @@ def test_no_fork_on_another_thread() -> None:
     thread.start()
     thread.join()
     assert found == [2, 0]
+
+
+@pytest.mark.parametrize("number", [12, 400])
+def test_files_that_take_much_memory_are_read_one_by_one(number: int) -> None:
+    """In threads, and in processes; each in its place."""
+    reading, most = shared(1), shared(1)
+
+    def read(row: int) -> int:
+        if row % 3 == 0:
+            check_alone()
+            reading[0] += 1
+            most[0] = max(most[0], reading[0])
+            time.sleep(0.001)
+            reading[0] -= 1
+        if row == 6:
+            raise ValueError("broken")
+        return row
+
+    parts = list(read_each([f"{row}.png" for row in range(number)], read, size=4))
+    assert most[0] == 1
+    assert [row for part in parts for row in part.results] == [row for row in range(number) if row != 6]
+    assert [line for part in parts for line in part.failed] == ["6.png: broken"]

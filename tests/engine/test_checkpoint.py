@@ -80,6 +80,19 @@ def test_damaged_file_is_one_error(tmp_path: Path, content: bytes) -> None:
         Checkpoint.load(path)
 
 
+def test_a_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
+    path, (module, optimiser) = tmp_path / "c.safetensors", trained()
+    state = {"class_names": ['"digest":"' + "0" * 32 + '"']}
+    Checkpoint(module.state_dict(), moments_of(module, optimiser), state).save(path)
+    whole = path.read_bytes()
+    assert Checkpoint.load(path).state == state
+    key = whole.index(b'"digest":')
+    for place in [*range(8, key, 7), *range(key + len('"digest"'), len(whole), 7)]:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(CheckpointError, match="not a newfound checkpoint"):
+            Checkpoint.load(path)
+
+
 def test_missing_file_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"No such file or directory\.$"):
         Checkpoint.load(tmp_path / "c.safetensors")

@@ -17,6 +17,7 @@ from newfound import __version__
 from newfound.cli.console import RESUMABLE, log_to_console, worded
 from newfound.cli.signals import INTERRUPTED, end_imports
 from newfound.core.calls import as_ours
+from newfound.core.errors import one_line
 
 VERBS = {
     "Use": {
@@ -152,5 +153,5 @@ def _usage_hint(error: typer.BadParameter) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {one_line(message)}", file=sys.stderr)
     return code

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
-from newfound.core.errors import Hint, NewfoundError
+from newfound.core.errors import Hint, NewfoundError, one_line, printable
 
 if TYPE_CHECKING:
     from newfound.data.dataset import Dataset
@@ -50,10 +51,18 @@ RESUMING = {
 """The wording where the verb itself has --resume."""
 
 
+class PlainConsole(Console):
+    """Escapes what file and class names may have in them to command a terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
 @cache
 def console() -> Console:
     """Standard output; what is not a terminal gets plain lines, unfolded."""
-    found = Console(markup=False, highlight=False, emoji=False)
+    found = PlainConsole(markup=False, highlight=False, emoji=False)
     if not found.is_terminal:
         found.width = UNFOLDED
     return found
@@ -69,7 +78,7 @@ class ConsoleHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         prefix = "warning: " if record.levelno >= logging.WARNING else ""
-        console().print(f"{self.label}{prefix}{record.getMessage().replace(*self.renamed)}")
+        console().print(one_line(f"{self.label}{prefix}{record.getMessage().replace(*self.renamed)}"))
 
 
 HANDLER = ConsoleHandler()
@@ -105,10 +114,9 @@ def show_warnings(lines: Sequence[str]) -> None:
 
 
 def show_left_out(lines: Sequence[str]) -> None:
-    """The first lines, whatever characters their file names have, and how many more there are."""
+    """The first lines, and how many more there are."""
     for line in lines[:MOST_LINES]:
-        shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
-        console().print(f"left out: {shown}")
+        console().print(f"left out: {one_line(line)}")
     if len(lines) > MOST_LINES:
         console().print(f"left out: {len(lines) - MOST_LINES:,} more")
 

@@ -4,6 +4,9 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from enum import Enum
 
+LONGEST = 1000
+"""Characters of a message."""
+
 
 class Hint(Enum):
     """A suggested fix. The value is the wording for Python callers; the command line has its own."""
@@ -35,7 +38,7 @@ class NewfoundError(Exception):
 
     def __init__(self, message: str, hint: Hint | None = None) -> None:
         super().__init__(message, hint)
-        self.message, self.hint = message, hint
+        self.message, self.hint = one_line(message), hint
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint.value}" if self.hint else self.message
@@ -57,6 +60,17 @@ class CheckpointError(NewfoundError):
 
 class RunError(NewfoundError):
     """A run cannot continue: a damaged record, a loss that is not finite, a full disk or memory."""
+
+
+def printable(text: str) -> str:
+    """The text with every character escaped that could command a terminal or hide others."""
+    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+
+
+def one_line(text: str) -> str:
+    """The same without line breaks, and not longer than a person reads: the middle is left out."""
+    line = printable(text).replace("\n", "\\n")
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
 
 
 def ran_out_of_memory(error: BaseException) -> bool:

@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, BinaryIO, TypeVar
 
@@ -187,14 +188,42 @@ def read_record(path: Path, model: type[M]) -> M:
         return model.model_validate_json(read_text(path))
 
 
+BLANK = "0" * 32
+UNSEALED = {"digest": BLANK}
+"""The field of a safetensors file's metadata that `write_tensors` fills."""
+
+
 class _Header(BaseModel):
     """Of a safetensors file; it also has a field for each tensor."""
 
     facts: dict[str, str] = Field(default_factory=dict, alias="__metadata__")
 
 
+def write_tensors(path: Path, content: bytes) -> None:
+    """Write what safetensors made of tensors and of metadata with the field `UNSEALED`; a digest seals it."""
+    with atomic(path) as temporary:
+        temporary.write_bytes(content.replace(_seal(BLANK), _seal(_digest(content)), 1))
+
+
 def read_tensors(path: Path, load: Callable[[bytes], dict[str, T]]) -> tuple[dict[str, T], dict[str, str]]:
-    """The tensors of a safetensors file, by the `load` of a framework, and its metadata."""
+    """The tensors of a safetensors file, by the `load` of a framework, and its metadata.
+
+    What `write_tensors` wrote must not have changed since.
+    """
     content = read_bytes(path)
     end = 8 + int.from_bytes(content[:8], "little")
-    return load(content), _Header.model_validate_json(content[8:end]).facts
+    facts = _Header.model_validate_json(content[8:end]).facts
+    if (found := facts.get("digest", BLANK)) != BLANK:
+        content = content.replace(_seal(found), _seal(BLANK), 1)
+        if _digest(content) != found:
+            raise ValueError("its content has changed since it was written")
+    return load(content), facts
+
+
+def _seal(digest: str) -> bytes:
+    """As the header has it; no other text in it has these quotes unescaped."""
+    return f'"digest":"{digest}"'.encode()
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()

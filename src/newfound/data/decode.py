@@ -19,7 +19,7 @@ from PIL import Image, ImageFile, ImageOps
 from torch import Tensor
 
 from newfound.core.files import open_plain
-from newfound.data.workers import read_each, shared
+from newfound.data.workers import check_alone, read_each, shared
 
 log = logging.getLogger(__name__)
 Pixels = npt.NDArray[np.uint8]
@@ -34,6 +34,8 @@ DARK_SHARE = 0.1
 """A warning is due if this share of the 16-bit files looks too dark."""
 BITS, PHOTOMETRIC, PLANES = 258, 262, 284
 """TIFF tags."""
+LARGE = 2**24
+"""Pixels; decoding takes up to 20 bytes for each, so larger images are decoded one at a time."""
 PROGRESS_SECONDS = 5.0
 """Between two lines about progress."""
 
@@ -95,6 +97,8 @@ def upright_rgb(
     if side is not None:
         # A JPEG is read at a half, quarter or eighth of its size, but at least twice as large as needed.
         image.draft(None, (2 * side, 2 * side))
+    if image.width * image.height > LARGE:
+        check_alone()
     ImageOps.exif_transpose(image, in_place=True)
     if note and _is_wide(image) and not white_is_zero:
         note(int(np.asarray(image).max()))

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from mmap import mmap
 from typing import Generic, TypeVar
@@ -37,13 +37,36 @@ AHEAD = 2
 class Part(Generic[R]):
     """Some files in a row."""
 
-    rows: range
-    kept: list[int]
-    """The rows of those that were read."""
-    results: list[R]
-    """Of these."""
+    rows: Sequence[int]
+    found: dict[int, R]
+    """Of the rows that were read."""
     failed: list[str]
     """The others, each with the reason."""
+    large: list[int]
+    """Rows that are to be read alone."""
+
+    @property
+    def kept(self) -> list[int]:
+        """The rows of those that were read."""
+        return sorted(self.found)
+
+    @property
+    def results(self) -> list[R]:
+        """Of these."""
+        return [self.found[row] for row in self.kept]
+
+
+class TooLarge(Exception):  # noqa: N818 (not an error: the file is read later)
+    """A file that takes much memory, while others are read beside it."""
+
+
+_here = threading.local()
+
+
+def check_alone() -> None:
+    """Called for a file that takes much memory: it is read when this process reads no other."""
+    if getattr(_here, "crowded", False):
+        raise TooLarge
 
 
 def read_each(
@@ -51,7 +74,8 @@ def read_each(
 ) -> Iterator[Part[R]]:
     """Call `read` with each row of `paths`, on all cores; part by part of so many files, in order.
 
-    The arrays it fills must be `shared`. With `strict` the first file that cannot be read is an error.
+    The arrays it fills must be `shared`. With `strict` the first file that cannot be read is an error. Files
+    that take much memory are read one by one.
     """
     workers = num_workers(len(paths), size)
     loader = DataLoader(
@@ -63,6 +87,9 @@ def read_each(
     )
     try:
         for part in _started(loader):
+            if part.large:
+                more = _attempt(paths, read, part.large, map, crowded=False)
+                part = replace(part, found=part.found | more.found, failed=part.failed + more.failed)
             if strict and part.failed:
                 raise DataError(f"Cannot read {part.failed[0]}.", Hint.NO_STRICT)
             yield part
@@ -95,18 +122,33 @@ class _Parts(Dataset[Part[R]]):
 
     def __getitem__(self, number: int) -> Part[R]:
         rows = range(len(self.paths))[number * self.size :][: self.size]
-        results: dict[int, R] = {}
+        return _attempt(self.paths, self.read, rows, self.each, crowded=True)
 
-        def attempt(row: int) -> str:
-            try:
-                results[row] = self.read(row)
-            except Exception as error:  # Pillow's readers raise whatever their parsers raise
-                return f"{self.paths[row]}: {_reason(error)}"
-            return ""
 
-        failed = list(filter(None, self.each(attempt, rows)))
-        kept = sorted(results)
-        return Part(rows, kept, [results[row] for row in kept], failed)
+def _attempt(
+    paths: Sequence[str],
+    read: Callable[[int], R],
+    rows: Sequence[int],
+    each: Callable[..., Iterator[str]],
+    crowded: bool,
+) -> Part[R]:
+    """Read these rows by `each`, a kind of map."""
+    part = Part[R](rows, {}, [], [])
+
+    def attempt(row: int) -> str:
+        _here.crowded = crowded
+        try:
+            part.found[row] = read(row)
+        except TooLarge:
+            part.large.append(row)
+        except Exception as error:  # Pillow's readers raise whatever their parsers raise
+            return f"{paths[row]}: {_reason(error)}"
+        finally:
+            _here.crowded = False
+        return ""
+
+    part.failed.extend(filter(None, each(attempt, rows)))
+    return part
 
 
 def _started(loader: DataLoader[Part[R]]) -> Iterator[Part[R]]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from newfound.core.errors import CheckpointError
-from newfound.core.files import atomic, read_tensors, reading
+from newfound.core.files import UNSEALED, read_tensors, reading, write_tensors
 
 WEIGHT, MOMENTS = "weight.", "optimiser."
 STATE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
@@ -32,8 +32,7 @@ class Checkpoint:
         tensors = {WEIGHT + key: value for key, value in self.weights.items()}
         tensors |= {MOMENTS + key: value for key, value in self.moments.items()}
         tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-        with atomic(path) as temporary:
-            temporary.write_bytes(save(tensors, metadata={"state": json.dumps(self.state)}))
+        write_tensors(path, save(tensors, {"state": json.dumps(self.state), **UNSEALED}))
 
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":

@@ -21,7 +21,7 @@ from torch import Tensor
 from newfound import data
 from newfound.core.encoder import Encoder
 from newfound.core.errors import DataError, RunError
-from newfound.core.files import atomic, read_bytes, read_tensors, reading
+from newfound.core.files import UNSEALED, read_bytes, read_tensors, reading, write_tensors
 from newfound.core.source import EncoderVersion, Source
 from newfound.data.crops import digest_of
 from newfound.data.dataset import Dataset
@@ -172,11 +172,9 @@ class Embeddings:
         digests = [digest for part, _ in parts for digest in part]
         if digests:
             name = digest_of("".join(digests).encode())
-            content = save(
-                {"vectors": torch.cat([vectors for _, vectors in parts])}, {"digests": json.dumps(digests)}
-            )
-            with atomic(self.folder / f"{name}.safetensors") as temporary:
-                temporary.write_bytes(content)
+            vectors = {"vectors": torch.cat([vectors for _, vectors in parts])}
+            content = save(vectors, {"digests": json.dumps(digests), **UNSEALED})
+            write_tensors(self.folder / f"{name}.safetensors", content)
 
     def _cached(self) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from newfound.core.errors import Hint
-from newfound.core.files import atomic, read_tensors, reading
+from newfound.core.files import UNSEALED, read_tensors, reading, write_tensors
 from newfound.core.source import PileKind
 from newfound.metrics.outliers import outliers
 from newfound.run.assignments import Assignments
@@ -72,9 +72,8 @@ class Pile:
         arrays = {"scores": self.scores, "logits": self.logits, "features": self.features}
         # Strides are not stored.
         arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
-        with atomic(path) as temporary:
-            facts = {"comparable": "yes" if self.comparable else "no", "kind": self.kind}
-            temporary.write_bytes(save(arrays, metadata=facts))
+        facts = {"comparable": "yes" if self.comparable else "no", "kind": self.kind}
+        write_tensors(path, save(arrays, facts | UNSEALED))
 
     @classmethod
     def read(cls, path: Path) -> "Pile":
