@@ -99,6 +99,8 @@ def test_wrong_images(images: Images, text: str) -> None:
         ([0.5, 1, -1], "float64 of shape"),
         (["a", None, "-1"], "object of shape"),
         (np.array(["a", np.nan, -1], object), "object of shape"),
+        (np.array(["a", np.nan, -1]), "got 'nan'"),
+        (np.array(["a", None, -1]).astype(str), "got 'None'"),
         (["a", "b", "c"], "no unlabelled images"),
         (np.ma.masked_equal([0, 1, -1], 1), "labels must not be masked"),
         ([0, -2, -1], "got -2 to 0"),

@@ -76,6 +76,15 @@ def test_a_list_that_is_a_pipe_or_a_loop_is_refused(name: str, labelled: Path, t
             from_folders(*given)
 
 
+def test_a_missing_label_is_no_class(labelled: Path, tmp_path: Path) -> None:
+    """As pandas and numpy write it."""
+    cells = zip(sorted(labelled.rglob("*.png")), ["ant", "ant", "nan", "None", ""], strict=True)
+    (tmp_path / "all.csv").write_text("".join(f"{path},{label}\n" for path, label in cells))
+    dataset = from_folders(tmp_path / "all.csv", tmp_path / "all.csv", 1)
+    assert dataset.class_names == ("ant", "novel-1")
+    assert len(dataset.split.unlabelled) == 3
+
+
 def test_hidden_and_other_files(labelled: Path, tmp_path: Path, paint: Paint) -> None:
     flat = tmp_path / "flat"
     for name in ("1.png", "2.JPG", ".hidden.png", "sub/._1.jpg", ".cache/3.png"):

@@ -14,6 +14,7 @@ from newfound.core.settings import Positive
 from newfound.core.source import OWN_PILE, PileKind
 from newfound.data.dataset import Dataset, Split
 from newfound.data.decode import Size, resized, to_rgb
+from newfound.data.files import MISSING
 from newfound.data.images import ResidentImages
 from newfound.data.own import choose_side, own_dataset, own_look
 
@@ -81,7 +82,9 @@ def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
     elif given.dtype.kind == "O" and all(isinstance(each, str | Integral) for each in given.flat):
         given = np.array(given.tolist())
     got = f"{given.dtype} of shape {given.shape} for {number} samples"
-    if number and given.shape == (number,) and given.dtype.kind in "iuU":
+    if given.dtype.kind == "U" and (missing := sorted({*MISSING} & {*given.flat})):
+        got = repr(str(missing[0]))
+    elif number and given.shape == (number,) and given.dtype.kind in "iuU":
         if given.dtype.kind == "U" or (given.min() >= UNLABELLED and given.max() <= HIGHEST):
             known = given != (str(UNLABELLED) if given.dtype.kind == "U" else UNLABELLED)
             places = np.full(number, UNLABELLED, np.int64)

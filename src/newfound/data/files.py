@@ -16,6 +16,8 @@ _SUFFIXES = ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .tif .tiff .ppm .p
 SUFFIXES = frozenset(_SUFFIXES.split())
 LIST_SUFFIXES = ("", ".txt", ".list", ".lst")
 """Of text files with one path per line."""
+MISSING = ("nan", "NaN", "None", "<NA>")
+"""What pandas and numpy write where a label is missing."""
 File = tuple[str, str]
 """A path and its label, which is empty if there is none."""
 
@@ -78,7 +80,7 @@ def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
 def read_csv(source: Path) -> list[File]:
     """Rows of path and label, or the columns that the header names so, or image and class as in our CSV.
 
-    Relative paths start at the folder of the CSV. An empty label means none.
+    Relative paths start at the folder of the CSV. An empty label means none, as do nan and None.
     """
     reader = csv.reader(StringIO(read_text(source), newline=""), strict=True)
     try:
@@ -100,7 +102,9 @@ def read_csv(source: Path) -> list[File]:
     else:
         header = ["path", "label"]
     by_name = [dict(zip(header, row, strict=False)) for row in rows]  # rows may be shorter or longer
-    return [(os.path.join(source.parent, row.get("path", "")), row.get("label", "")) for row in by_name]
+    labels = ("" if label in MISSING else label for label in (row.get("label", "") for row in by_name))
+    paths = (os.path.join(source.parent, row.get("path", "")) for row in by_name)
+    return list(zip(paths, labels, strict=True))
 
 
 def distinct(files: Sequence[File]) -> tuple[dict[str, File], list[tuple[File, File]]]:

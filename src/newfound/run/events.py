@@ -64,7 +64,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
-class Stopped(BaseException):  # noqa: N818 (not an error: the run was asked to stop and can be resumed)
+class Stopped(BaseException):
     """The run stopped early, at a checkpoint."""
 
 
