@@ -9,12 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from newfound.cli.progress import Progress
+from newfound.cli.signals import Stopping
 from newfound.core.registry import recipe_for
 from newfound.core.settings import Overrides, Recipe
 from newfound.engine.checkpoint import Checkpoint
@@ -162,6 +164,18 @@ def test_ctrl_c_saves_and_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) 
     assert done.out.endswith(f"{STOPPING}Stopped at a checkpoint. {AGAIN}")
     assert signal.getsignal(signal.SIGINT) is before
     assert state_of("run") == ("discover", 1)
+
+
+@pytest.mark.parametrize(("asked", "told"), [((), ""), ((9.0,), ""), ((0.0, 40.0), ", in about 40 seconds")])
+def test_the_first_ctrl_c_says_how_long_it_takes(
+    asked: tuple[float, ...], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as it took between the last two moments at which it could have stopped."""
+    stopping = Stopping(None)
+    for moment in asked:
+        monkeypatch.setattr(time, "monotonic", lambda moment=moment: 100 + moment)
+        stopping()
+    assert stopping._soon() == told
 
 
 def test_ctrl_c_in_a_process_of_its_own() -> None:

@@ -56,11 +56,19 @@ class Stopping:
 
     def __init__(self, at: float | None, resume: bool = False) -> None:
         self.at, self.interrupted = at, False
+        self._asked = self._interval = 0.0
         self._again = f"Repeat the command{' with --resume' if resume else ''} to continue."
         self._before: Handler = signal.SIG_DFL
 
     def __call__(self) -> bool:
-        return self.interrupted or (self.at is not None and time.monotonic() >= self.at)
+        now = time.monotonic()
+        self._interval, self._asked = now - self._asked if self._asked else 0.0, now
+        return self.interrupted or (self.at is not None and now >= self.at)
+
+    def _soon(self) -> str:
+        """When it will be asked next, if that takes a while and follows from the last times."""
+        left = self._asked + self._interval - time.monotonic()
+        return f", in about {left:.0f} seconds" if left >= 1 else ""
 
     def __enter__(self) -> "Stopping":
         self._before = signal.signal(signal.SIGINT, self._on_interrupt)
@@ -99,9 +107,8 @@ class Stopping:
                     continue
                 presses += 1
                 if presses == 1:
-                    console().print(
-                        "Ctrl-C: stopping at the next checkpoint. Press it again to stop at once."
-                    )
+                    what = f"Ctrl-C: stopping at the next checkpoint{self._soon()}"
+                    console().print(f"{what}. Press it again to stop at once.")
                 else:
                     console().show_cursor()  # the bar hides it
                     console().print(f"Stopped at once, with the last checkpoint. {self._again}")

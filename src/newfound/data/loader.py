@@ -74,8 +74,8 @@ class Loader:
     def batch_size(self) -> int:
         return self.num_labelled + self.num_unlabelled
 
-    def draws(self, epoch: int) -> Iterator[Draw]:
-        """One epoch, each set shuffled anew."""
+    def draws(self, epoch: int, first: int = 0) -> Iterator[Draw]:
+        """One epoch from its step `first` on, each set shuffled anew."""
         random = generator(self.device, self.seed, self.stage, epoch)
         if self.sampler:
             labelled = self.sampler(self.steps, random)
@@ -83,7 +83,10 @@ class Loader:
             labelled = self._rows(len(self.split.labelled), self.num_labelled, random)
         unlabelled = self._rows(len(self.split.unlabelled), self.num_unlabelled, random)
         shape = (self.views.count, self.batch_size, self.augment.noise)
-        for step, pixels in zip(range(self.steps), self._fetched(labelled, unlabelled), strict=True):
+        for _ in range(first):
+            torch.rand(shape, generator=random, device=self.device)
+        fetched = self._fetched(labelled[first:], unlabelled[first:])
+        for step, pixels in zip(range(first, self.steps), fetched, strict=True):
             # Drawn for the whole batch, whatever the number of processes.
             noise = torch.rand(shape, generator=random, device=self.device)
             yield Draw(labelled[step], unlabelled[step], dist.share(noise, 1), pixels)
@@ -91,7 +94,7 @@ class Loader:
     def _fetched(self, labelled: Tensor, unlabelled: Tensor) -> Iterator[Tensor | None]:
         """The images of each step, prefetched; None if they are on the device."""
         if self.split.resident:
-            return repeat(None, self.steps)
+            return repeat(None, len(labelled))
         rows = map(self._own, labelled.cpu(), unlabelled.cpu())
         return (on_device(pixels, self.device) for pixels in prefetch(self._pixels, rows))
 

@@ -148,8 +148,8 @@ def vector_look(size: int) -> Look:
 
 
 def from_embedding_files(
-    embeddings: str,
-    labelled: str,
+    embeddings: str | Path,
+    labelled: str | Path,
     num_novel: int | None = None,
     *,
     pile: PileKind = OWN_PILE,

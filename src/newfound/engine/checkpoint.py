@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,24 @@ from torch.optim import Optimizer
 from newfound.core.errors import CheckpointError
 from newfound.core.files import UNSEALED, read_tensors, reading, write_tensors
 
-WEIGHT, MOMENTS = "weight.", "optimiser."
+WEIGHT, MOMENTS, PAUSED = "weight.", "optimiser.", "paused."
 STATE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A learner's weights, its optimiser's moments and a JSON state."""
+    """A learner's weights, its optimiser's moments, a JSON state, and tensors of an epoch that was paused."""
 
     weights: dict[str, Tensor]
     moments: dict[str, Tensor]
     state: dict[str, Any]
+    paused: dict[str, Tensor] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Write the file atomically."""
         tensors = {WEIGHT + key: value for key, value in self.weights.items()}
         tensors |= {MOMENTS + key: value for key, value in self.moments.items()}
+        tensors |= {PAUSED + key: value for key, value in self.paused.items()}
         tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
         write_tensors(path, save(tensors, {"state": json.dumps(self.state), **UNSEALED}))
 
@@ -42,11 +44,11 @@ class Checkpoint:
         ):
             tensors, facts = read_tensors(path, load)
             state = STATE.validate_json(facts.get("state", ""))
-        weights, moments = (
+        weights, moments, paused = (
             {key.removeprefix(part): tensors[key] for key in tensors if key.startswith(part)}
-            for part in (WEIGHT, MOMENTS)
+            for part in (WEIGHT, MOMENTS, PAUSED)
         )
-        return cls(weights, moments, state)
+        return cls(weights, moments, state, paused)
 
 
 def load_strictly(module: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import torch
+from torch import Tensor
 
 from newfound.core import dist
 from newfound.core.errors import NewfoundError, RunError
@@ -21,6 +22,8 @@ from newfound.engine.step import Extra, Mode, Step, learner_optimiser, set_learn
 from newfound.nn.norm import share_statistics
 
 log = logging.getLogger(__name__)
+RANDOM = "random"
+"""The name of the state of torch's random numbers among the tensors of a pause."""
 FIRST_NOTICE = 10.0
 """Seconds into a stage until the time left is first logged; the interval doubles with every notice."""
 
@@ -51,6 +54,15 @@ def lowest(losses: Sequence[float]) -> int:
     return min(range(len(losses)), key=losses.__getitem__, default=0)
 
 
+class Paused(Exception):  # noqa: N818 (not an error)
+    """An epoch was stopped after so many of its steps, with what is needed to go on there."""
+
+    def __init__(self, epoch: int, step: int, seconds: float, tensors: dict[str, Tensor]) -> None:
+        """`tensors` are the sums of the losses so far, and the state of torch's random numbers."""
+        super().__init__(epoch, step)
+        self.epoch, self.step, self.seconds, self.tensors = epoch, step, seconds, tensors
+
+
 class Trainer:
     """Trains one learner on one loader."""
 
@@ -67,19 +79,31 @@ class Trainer:
     ) -> None:
         self.learner, self.loader, self.train, self.bank = learner, loader, train, bank
         self._made_of = (learner, loader, train, bank), {"precision": precision, "mode": mode, "extra": extra}
+        self._should_pause: Callable[[], bool] = lambda: False
         self.optimiser = learner_optimiser(learner, train)
         self.step = Step(learner, loader, self.optimiser, precision=precision, mode=mode, extra=extra)
 
-    def run(self, first_epoch: int = 0) -> Iterator[EpochRecord]:
-        """Train from `first_epoch` to the end, a record after each epoch."""
+    def run(
+        self,
+        first_epoch: int = 0,
+        paused: Paused | None = None,
+        should_pause: Callable[[], bool] = lambda: False,
+    ) -> Iterator[EpochRecord]:
+        """Train from `first_epoch`, or where it was `paused`, to the end, a record after each epoch.
+
+        Where a step can be gone on from, which is on a CPU, `should_pause` is asked after each.
+        """
         states = self.optimiser.state_dict(), self.step.scaler.state_dict()
         dist.send((self._made_of, states, first_epoch))
-        self.begin(first_epoch)
+        self.begin(first_epoch + (paused is not None))
+        if self.loader.device.type == "cpu" and self.step.mode == "eager" and dist.world() == 1:
+            self._should_pause = should_pause
         steps = (self.train.epochs - first_epoch) * self.loader.steps
         notices = Notices(self.loader.stage, steps)
         for epoch in range(first_epoch, self.train.epochs):
             dist.send(epoch)
-            yield self.epoch(epoch, notices if epoch == first_epoch else None)
+            first = epoch == first_epoch
+            yield self.epoch(epoch, notices if first else None, paused if first else None)
 
     def begin(self, first_epoch: int) -> None:
         """What comes before the first epoch, in every process."""
@@ -93,10 +117,12 @@ class Trainer:
                 if not self.train.epochs:
                     self.learner.end(self.bank)
 
-    def epoch(self, epoch: int, after_step: Callable[[int], None] | None = None) -> EpochRecord:
+    def epoch(
+        self, epoch: int, after_step: Callable[[int], None] | None = None, paused: Paused | None = None
+    ) -> EpochRecord:
         """One epoch, in every process."""
         with self._sharing():
-            return self._epoch(epoch, after_step)
+            return self._epoch(epoch, after_step, paused or Paused(epoch, 0, 0.0, {}))
 
     @contextmanager
     def _sharing(self) -> Iterator[None]:
@@ -105,18 +131,26 @@ class Trainer:
             yield
             dist.broadcast(self.learner.state_dict().values())
 
-    def _epoch(self, epoch: int, after_step: Callable[[int], None] | None) -> EpochRecord:
-        start = time.perf_counter()
+    def _epoch(self, epoch: int, after_step: Callable[[int], None] | None, paused: Paused) -> EpochRecord:
+        start = time.perf_counter() - paused.seconds
         lr = learning_rate(epoch, self.train)
         set_learning_rate(self.optimiser, lr)
         torch.manual_seed(derive(self.loader.seed, self.loader.stage, epoch, "learner"))
         self.learner.train()
         self.step.reset(epoch)
-        for done, (draw, following) in enumerate(pairwise(chain(self.loader.draws(epoch), [None])), 1):
+        if paused.step:
+            torch.set_rng_state(paused.tensors[RANDOM])
+            self.step.sums = {name: value for name, value in paused.tensors.items() if name != RANDOM}
+        draws = pairwise(chain(self.loader.draws(epoch, paused.step), [None]))
+        for done, (draw, following) in enumerate(draws, paused.step + 1):
             assert draw is not None
             self.step(draw, following)
             if after_step:
                 after_step(done)
+            if done < self.loader.steps and self._should_pause():
+                self._check(epoch, {})
+                tensors = {**self.step.sums, RANDOM: torch.get_rng_state()}
+                raise Paused(epoch, done, time.perf_counter() - start, tensors)
         sums = {name: value.cpu() for name, value in self.step.sums.items()}
         losses = {name: value.mean().item() / self.loader.steps for name, value in sums.items()}
         self._check(epoch, losses)

@@ -23,7 +23,7 @@ from newfound.data.holdout import hold_back
 from newfound.engine import device as devices
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
 from newfound.engine.evaluate import Evaluator, TrainingBank, Viewer
-from newfound.engine.trainer import EpochRecord, Trainer, lowest
+from newfound.engine.trainer import EpochRecord, Paused, Trainer, lowest
 from newfound.run.cache import Stage, digest_of, key_of, last_cached
 from newfound.run.events import Epoch, Stopped, Watch
 from newfound.run.folder import Folder
@@ -100,6 +100,10 @@ class State(BaseModel, extra="forbid"):
 
     stage: str
     epoch: Count
+    step: Count = 0
+    """Steps of that epoch which were done when it was paused."""
+    seconds: NonNegative = 0.0
+    """What they took."""
     start: str
     """Digest of the weights that the first stage started from."""
     images: str
@@ -174,7 +178,7 @@ class Training:
 
     def train(self, stage: str, learner: Learner) -> None:
         """Train a stage to its end, from the checkpoint if that belongs to it."""
-        begun, saved_at = self.begun(stage), time.monotonic()
+        begun, paused, saved_at = self.begun(stage), None, time.monotonic()
         first = begun[0].epoch if begun else 0
         trainer = self._trainer(stage, learner, first)
         evaluator = self.evaluator(learner) if isinstance(learner, Method) else None
@@ -185,8 +189,9 @@ class Training:
                 restore_moments(learner, trainer.optimiser, saved.moments)
                 if state.scaler:
                     trainer.step.scaler.load_state_dict(state.scaler)
-        with _within_memory(stage):
-            for record in trainer.run(first):
+            paused = Paused(first, state.step, state.seconds, saved.paused) if state.step else None
+        with _within_memory(stage), self._pausing(stage, trainer):
+            for record in trainer.run(first, paused, self.should_stop):
                 self.account.add(trainer, record)
                 done = record.epoch + 1 == record.epochs
                 scores = self._scores(evaluator, record) if evaluator else {}
@@ -203,6 +208,16 @@ class Training:
             if stage == "discover" and any(parameter.requires_grad for parameter in learner.parameters()):
                 log.info("%s: epochs=0, nothing is trained", stage)
             self._save(stage, trainer, 0)
+
+    @contextmanager
+    def _pausing(self, stage: str, trainer: Trainer) -> Iterator[None]:
+        """An epoch that is paused is saved."""
+        try:
+            yield
+        except Paused as paused:
+            self._save(stage, trainer, paused.epoch, paused)
+            self.log.close()
+            raise Stopped from None
 
     def pretrain(self, until: str | None = None) -> Mapping[str, Tensor]:
         """The weights of the stages before discovery, or up to `until`: from the cache, else trained."""
@@ -259,11 +274,13 @@ class Training:
         extra = extra_loss(constraints, self.data.split.task) if stage == "discover" else None
         return Trainer(learner, loader, train, bank, precision=self.precision, mode=mode, extra=extra)
 
-    def _save(self, stage: str, trainer: Trainer, epoch: int) -> None:
+    def _save(self, stage: str, trainer: Trainer, epoch: int, paused: Paused | None = None) -> None:
         split = self.data.split
         state = State(
             stage=stage,
             epoch=epoch,
+            step=paused.step if paused else 0,
+            seconds=paused.seconds if paused else 0.0,
             start=self.start,
             images=self.fingerprint,
             num_images=self.num_images,
@@ -275,7 +292,8 @@ class Training:
             class_names=self.data.class_names,
         )
         weights, moments = trainer.learner.state_dict(), moments_of(trainer.learner, trainer.optimiser)
-        Checkpoint(weights, moments, state.model_dump(mode="json")).save(self.folder.checkpoint)
+        tensors = paused.tensors if paused else {}
+        Checkpoint(weights, moments, state.model_dump(mode="json"), tensors).save(self.folder.checkpoint)
 
     def _ahead(self, stage: str) -> float:
         """The work of everything after a stage, in epochs of it."""
