@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -85,6 +86,35 @@ def test_what_auto_falls_back_to_is_logged_once_where_something_is_trained(
     for _ in range(2):  # the second time everything is trained already
         tiny_run(tmp_path / "run", tiny_recipe("iic", device="auto"), digits, resume=True).discover()
     assert caplog.text.count("no GPU found") == (not torch.cuda.is_available())
+
+
+def test_tensorboard_shows_every_epoch(digits: Dataset, tmp_path: Path) -> None:
+    run = tiny_run(tmp_path / "run", tiny_recipe("iic"), digits)
+    run.discover()
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    found = loader.EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    shown = [(each.step, each.value) for each in found.Scalars("discover/ce")]
+    lines = run.folder.read_metrics()
+    expected = [(row, line.losses["ce"]) for row, line in enumerate(lines, 1) if line.stage == "discover"]
+    assert shown == [(row, pytest.approx(value)) for row, value in expected]
+
+
+@pytest.mark.parametrize("gone", ["run", "run/tensorboard"])
+def test_a_folder_that_vanishes_during_training_is_one_error(
+    gone: str, digits: Dataset, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tensorboard")
+    run = tiny_run(tmp_path / "run", tiny_recipe("iic"), digits)
+
+    def vanish(event: object) -> None:
+        if (tmp_path / gone).is_dir():
+            shutil.rmtree(tmp_path / gone)
+        (tmp_path / gone).write_text("in the way")
+
+    run.watch = vanish
+    with pytest.raises(RunError, match="Cannot write"):
+        run.discover()
+    assert "Traceback" not in capfd.readouterr().err
 
 
 HOLD = """

@@ -112,7 +112,6 @@ def _features(
     weights, device = network.pretrain(), network.device
     learner = build_stage(probe.pretraining[-1], probe, shown.task, shown.look, device)
     learner.adopt(weights)
-    network.log.close()
     viewer = network.viewer(learner)
     known, unlabelled = (
         viewer.over(each.to(device), learner.encoder) for each in (labelled, split.unlabelled)

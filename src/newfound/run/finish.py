@@ -95,7 +95,6 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         calibration=calibration,
     )
     write_record(folder.results, results)
-    training.log.close()
     return results
 
 

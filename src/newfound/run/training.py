@@ -2,6 +2,7 @@
 
 import json
 import logging
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -202,7 +203,6 @@ class Training:
                     self._save(stage, trainer, record.epoch + 1)
                     saved_at = time.monotonic()
                 if stop:
-                    self.log.close()
                     raise Stopped
         if trainer.train.epochs == 0:
             if stage == "discover" and any(parameter.requires_grad for parameter in learner.parameters()):
@@ -216,7 +216,6 @@ class Training:
             yield
         except Paused as paused:
             self._save(stage, trainer, paused.epoch, paused)
-            self.log.close()
             raise Stopped from None
 
     def pretrain(self, until: str | None = None) -> Mapping[str, Tensor]:
@@ -336,29 +335,37 @@ class MetricsLog:
     def __init__(self, folder: Folder, lines: list[EpochLine]) -> None:
         """Continue after `lines`, those of the checkpoint; later epochs are trained again."""
         self.path, self.lines = folder.metrics, lines
+        name = f"events.out.tfevents.{int(time.time())}.{secrets.token_hex(4)}"
+        self.board = folder.path / "tensorboard" / name
         write_text(self.path, "".join(f"{line.model_dump_json()}\n" for line in lines))
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            self._board = None
-        else:
-            # Steps are the run's epochs, counted over its stages.
-            board = str(folder.path.absolute() / "tensorboard")
-            self._board = SummaryWriter(board, purge_step=len(lines) + 1)
+        self._show({"file_version": "brain.Event:2"}, {"session_log": {"status": 1}})
 
     def add(self, record: EpochRecord, scores: dict[str, float]) -> None:
         values = {key: value for key, value in asdict(record).items() if key != "epochs"}
         line = EpochLine(**values, scores=scores)
-        self.lines.append(line)
         with writing(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line.model_dump()) + "\n")
-        if self._board is not None:
-            for name, value in (record.losses | scores | {"lr": record.lr}).items():
-                self._board.add_scalar(f"{record.stage}/{name}", value, len(self.lines))
+        shown = (record.losses | scores | {"lr": record.lr}).items()
+        tags = [{"tag": f"{record.stage}/{name}", "simple_value": value} for name, value in shown]
+        self._show({"summary": {"value": tags}})
+        self.lines.append(line)
 
-    def close(self) -> None:
-        if self._board is not None:
-            self._board.close()
+    def _show(self, *events: dict[str, Any]) -> None:
+        """Add events of the next epoch, counted over the stages, to the file that TensorBoard shows.
+
+        SummaryWriter would do it in a thread, which fails with a traceback when the file cannot be written.
+        """
+        try:
+            from tensorboard.compat.proto.event_pb2 import Event
+            from tensorboard.summary.writer.record_writer import RecordWriter
+        except ImportError:
+            return
+        with writing(self.board):
+            self.board.parent.mkdir(exist_ok=True)
+            with self.board.open("ab") as file:
+                for event in events:
+                    made = Event(wall_time=time.time(), step=len(self.lines) + 1, **event)
+                    RecordWriter(file).write(made.SerializeToString())
 
 
 def check_same_images(state: State, folder: Folder, data: Dataset) -> None:
