@@ -114,7 +114,8 @@ def test_lists_of_files(labelled: Path, pile: Path, tmp_path: Path, paint: Paint
     "text",
     [
         "known/cat/0.png,cat\nknown/ant/deep/0.png,ant\npile/a/0.png,\npile/a/1.png\n",
-        "\ufefflabel,path\ncat,known/cat/0.png\n ant , known/ant/deep/0.png\n,pile/a/0.png\n,pile/a/1.png\n",
+        "\ufefflabel,path\ncat,known/cat/0.png\n ant , known/ant/deep/0.png\n,pile/a/0.png\n"
+        "unsorted,pile/a/1.png\n",
     ],
 )
 def test_one_csv_for_both(labelled: Path, pile: Path, tmp_path: Path, text: str) -> None:

@@ -1,23 +1,37 @@
-"""Outliers against the definition of a box plot's lower whisker."""
+"""How far classes reach, against the definition written as loops."""
+
+import math
 
 import numpy as np
-from scipy.stats import iqr
 
-from newfound.metrics.outliers import outliers
+from newfound.metrics.outliers import KEPT, Extent
 
 
-def test_far_below_the_others_of_the_same_cluster() -> None:
+def test_far_from_the_centre_of_the_others() -> None:
     random = np.random.default_rng(0)
-    fit, clusters = random.normal(size=300), random.integers(0, 3, 300)
-    fit[clusters == 1] += 100
-    fit[:3] = -50
-    wanted = [
-        value < np.percentile(fit[clusters == mine], 25) - 1.5 * iqr(fit[clusters == mine])
-        for value, mine in zip(fit, clusters, strict=True)
-    ]
-    assert outliers(fit, clusters).tolist() == wanted
-    assert wanted[:3] == [True, True, True]
+    classes = np.concatenate([np.repeat([0, 1], 60), random.integers(0, 4, 200)])
+    vectors = np.eye(8)[classes] * (2 + classes[:, None]) + random.normal(size=(320, 8))
+    vectors[-1] *= -1
+    extent, outside = Extent.of(vectors, classes, 120, 5)
+
+    def distance(row: int) -> float:
+        own = vectors[row] / np.linalg.norm(vectors[row])
+        others = [i for i in range(320) if classes[i] == classes[row] and i != row]
+        centre = np.sum([vectors[i] / np.linalg.norm(vectors[i]) for i in others], axis=0)
+        return float(1 - own @ centre / np.linalg.norm(centre))
+
+    distances = np.array([distance(row) for row in range(320)])
+    relative = distances / [np.median(distances[classes == own]) for own in classes]
+    limit = sorted(relative[:120])[math.ceil(KEPT * 121) - 1]
+    assert outside.tolist() == (relative > limit).tolist()
+    assert outside[-1]
+    assert not extent.centres[4].any()
+    assert extent.outside(-extent.centres[:4], np.arange(4)).all()
+    assert not extent.outside(extent.centres[:4], np.arange(4)).any()
 
 
-def test_a_cluster_of_one_has_none() -> None:
-    assert outliers(np.array([1.0, 5.0]), np.array([0, 4])).tolist() == [False, False]
+def test_nothing_is_outside_where_nothing_can_be_learnt() -> None:
+    vectors = np.random.default_rng(0).normal(size=(98, 4))
+    assert not Extent.of(vectors, np.zeros(98, np.int64), 98, 1)[1].any()
+    assert not Extent.of(vectors, np.arange(98), 98, 98)[1].any()
+    assert not len(Extent.of(vectors[:0], np.arange(0), 0, 3)[1])

@@ -1,6 +1,6 @@
 """Finished runs, written from their records: nothing is trained."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,21 +38,33 @@ def write_run(
     source: Source | None = None,
     command: str | None = None,
     results: Results = RESULTS,
+    unsorted: Sequence[bool] | None = None,
+    ids: Sequence[int] | None = None,
+    digests: Sequence[str] = (),
+    labelled: Mapping[str, int] | None = None,
 ) -> Folder:
     """A finished run whose network gave joint logits (n, C) for its unlabelled images."""
     folder, count = Folder(path), len(logits)
     novel = [f"novel-{number}" for number in range(1, logits.shape[1] - len(known) + 1)]
     features = np.eye(count, 4) if features is None else features
     joint = logits.astype(np.float32)
-    pile = Pile(joint[:, len(known) :].copy(), joint, features.astype(np.float16), comparable, kind)
-    assignments = pile.assignments(images or [f"{row}.png" for row in range(count)])
-    classes, sizes = Classes(known=list(known), novel=novel), assignments.sizes(logits.shape[1])
+    pile = Pile(
+        *(joint[:, len(known) :].copy(), joint, features.astype(np.float16), comparable, kind),
+        digests=digests,
+        labelled=labelled or {},
+    )
+    assignments = pile.assignments(
+        images or [f"{row}.png" for row in range(count)], None if unsorted is None else np.array(unsorted)
+    )
+    classes = Classes(known=list(known), novel=novel, ids=None if ids is None else list(ids))
+    sizes = assignments.sizes(logits.shape[1])
     request = Request(newfound="0", method="iic", source=source or Source(), settings={}, command=command)
     found = {
         "classes": classes,
         "pile": kind,
         "cluster_sizes": sizes[len(known) :],
-        "known_sizes": sizes[: len(known)] if kind == "mixed" else None,
+        "known_sizes": sizes[: len(known)] if any(sizes[: len(known)]) else None,
+        "unsorted": int(assignments.unsorted.sum()),
     }
     write_record(folder.config, request)
     write_record(folder.results, results.model_copy(update=found))

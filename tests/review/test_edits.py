@@ -8,6 +8,7 @@ import pytest
 
 from newfound.core.errors import RunError
 from newfound.review.edits import (
+    UNSORTED_ID,
     Edit,
     Merge,
     Move,
@@ -89,8 +90,8 @@ def test_shares_follow_image_by_image() -> None:
     """Against the definition: which class each discovered class has become, for each image."""
     shares = np.random.default_rng(0).random((6, 5))
     split = Split(id=3, parts=[part(3, "c", [0, 2, 4]), part(5, "d", [1, 3])])
-    found = shares_after([merge(3, 2), split, merge(5, 4), merge(0, 1)], shares, by_rows(6))
-    assert sorted(found) == [0, 3, 5]
+    found = shares_after([merge(3, 2), split, merge(5, 4), merge(0, 1)], shares, range(5), by_rows(6))
+    assert sorted(found) == [UNSORTED_ID, 0, 3, 5]
     for row in range(6):
         apart = row in (1, 3)
         both = shares[row, 2] + shares[row, 3]
@@ -101,7 +102,9 @@ def test_shares_follow_image_by_image() -> None:
 
 def test_the_share_of_a_new_image_goes_to_the_nearest_part() -> None:
     shares = np.array([[0.1, 0, 0.2, 0.6, 0.1], [0.1, 0, 0.2, 0.6, 0.1]])
-    found = shares_after([SPLIT, merge(2, 5)], shares, by_features(np.array([[9.0, 1.0], [1.0, 9.0]])))
+    found = shares_after(
+        [SPLIT, merge(2, 5)], shares, range(5), by_features(np.array([[9.0, 1.0], [1.0, 9.0]]))
+    )
     assert found[3].tolist() == [0.6, 0]
     assert found[2] == pytest.approx([0.2, 0.8])
 

@@ -54,7 +54,6 @@ def test_csv(mine: Review, tmp_path: Path) -> None:
         "class": "novel-1",
         "kind": "novel",
         "confidence": "0.8765",
-        "is_outlier": "no",
         "accepted": "no",
     }
     assert [row["class"] for row in rows] == ["novel-1", "novel-1", "novel-1", "a/b: c"]
@@ -63,7 +62,7 @@ def test_csv(mine: Review, tmp_path: Path) -> None:
 def test_json(mine: Review, tmp_path: Path) -> None:
     rows = exported(mine, tmp_path / "it.json")
     assert [row["class_id"] for row in rows] == [1, 1, 1, 3]
-    assert (rows[0]["is_outlier"], rows[0]["confidence"]) == (False, 0.8765)
+    assert rows[0]["confidence"] == 0.8765
     mine.merge("ant", "novel-1")
     mine.accept()
     again = exported(mine, tmp_path / "again.json")
@@ -141,7 +140,7 @@ def test_a_format_is_one_function(mine: Review, tmp_path: Path) -> None:
         path.write_text(" ".join(review.names.values()))
 
     write_export(mine, tmp_path / "it.names")
-    assert (tmp_path / "it.names").read_text() == "ant novel-1 a/b: c"
+    assert (tmp_path / "it.names").read_text() == "ant novel-1 a/b: c unsorted"
 
 
 def test_images_that_are_gone(mine: Review, tmp_path: Path) -> None:

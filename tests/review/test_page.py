@@ -73,7 +73,7 @@ def test_it_tells_what_was_found(page: str) -> None:
 def test_names_and_files_are_text_and_never_markup(page: str) -> None:
     assert "<i>bee" not in page
     assert "pile/<b>" not in page
-    assert re.findall(r'<option value="([^"]*)">', page) == ["ant", "&lt;i&gt;bee&lt;/i&gt;"]
+    assert re.findall(r'<option value="([^"]*)">', page) == ["ant", "&lt;i&gt;bee&lt;/i&gt;", "unsorted"]
     assert "one &lt;is&gt; odd" in page
 
 
@@ -212,7 +212,7 @@ def test_a_merged_class_has_the_shares_of_both(tmp_path: Path) -> None:
     renamed, merged = Rename(ids=[4], names=["zebra"]), [Merge(into=4, ids=[2]), Merge(into=1, ids=[5])]
     now = seen(tmp_path, logits, renamed, *merged)
     novel, joint = softmax(logits[:, 2:]), softmax(logits)
-    assert (now.names, now.ids) == (["ant", "bee", "novel-2", "zebra"], [0, 1, 3, 4])
+    assert (now.names, now.ids) == (["ant", "bee", "novel-2", "zebra", "unsorted"], [0, 1, 3, 4, -1])
     np.testing.assert_allclose(now.joint[:, 3], joint[:, 4] + joint[:, 2], rtol=1e-5)
     np.testing.assert_allclose(now.joint[:, 1], joint[:, 1] + joint[:, 5], rtol=1e-5)
     np.testing.assert_allclose(now.novel[:, 1], novel[:, 2] + novel[:, 0], rtol=1e-5)

@@ -46,7 +46,7 @@ def test_edits_are_there_when_the_run_is_opened_again(mine: Review, run: Folder)
     mine.merge("zebra", "novel-3")
     mine.split("novel-1")
     assert sizes(mine) == sizes(Review.open(str(run.path))) == {"zebra": 3, "novel-1": 3, "novel-1-2": 1}
-    assert mine.names == {0: "ant", 1: "bee", 2: "zebra", 3: "novel-1", 5: "novel-1-2"}
+    assert mine.names == {0: "ant", 1: "bee", 2: "zebra", 3: "novel-1", 5: "novel-1-2", -1: "unsorted"}
     assert mine.ids.tolist() == [2, 2, 5, 3, 3, 3, 2]
 
 
@@ -56,7 +56,7 @@ def test_every_edit_can_be_undone_and_no_id_is_used_twice(mine: Review, run: Fol
     mine.rename({"novel-1": "zebra"})
     mine.merge("bee", "zebra")
     mine.split("novel-2", 3)
-    assert sorted(mine.names) == [0, 1, 3, 4, 5, 6]
+    assert list(mine.names) == [0, 1, 3, 4, 5, 6, -1]
     for _ in range(2):
         mine.undo()
     assert mine.undo() == Rename(ids=[2], names=["zebra"])
@@ -71,10 +71,10 @@ def test_known_images_of_a_mixed_pile_are_accepted_at_once(tmp_path: Path) -> No
     logits[:3, 1] = 9
     folder = write_run(tmp_path / "mixed", logits, kind="mixed")
     mine = Review(folder)
-    assert [(each.name, each.known, each.rows.tolist()) for each in mine.classes] == [
-        ("bee", True, [0, 1, 2]),
-        ("novel-1", False, []),
-        ("novel-2", False, [3]),
+    assert [(each.name, each.kind, each.rows.tolist()) for each in mine.classes] == [
+        ("bee", "known", [0, 1, 2]),
+        ("novel-1", "novel", []),
+        ("novel-2", "novel", [3]),
     ]
     mine.move("novel-1", "0.png")
     mine.accept()
@@ -91,8 +91,8 @@ def test_known_images_of_a_mixed_pile_are_accepted_at_once(tmp_path: Path) -> No
 
 def test_classes_are_merged_into_a_known_one(mine: Review) -> None:
     mine.merge("bee", "novel-1", "novel-3", "novel-1")
-    found = [(each.name, each.known, len(each.rows)) for each in mine.classes]
-    assert found == [("bee", True, 3), ("novel-2", False, 4)]
+    found = [(each.name, each.kind, len(each.rows)) for each in mine.classes]
+    assert found == [("bee", "known", 3), ("novel-2", "novel", 4)]
     assert mine.classes[0].confidence == pytest.approx(0.9, abs=1e-3)
 
 
@@ -101,7 +101,7 @@ REFUSED: list[tuple[Callable[[Review], object], str]] = [
     (lambda mine: mine.rename({"novel-1": "ant"}), "already a class"),
     (lambda mine: mine.rename({"novel-1": "x", "novel-2": "x"}), "already a class"),
     (lambda mine: mine.merge("novel-1", "novel-11"), r"Unknown class 'novel-11'\. Did you mean 'novel-1'"),
-    (lambda mine: mine.merge("novel-1", "ant"), "'ant' is a known class"),
+    (lambda mine: mine.merge("novel-1", "ant"), "'ant' is not a novel class"),
     (lambda mine: mine.split("novel-3"), "Cannot split"),
     *((lambda mine, number=number: mine.split("novel-2", number), "Cannot split") for number in (0, 1, 5)),
     (lambda mine: mine.undo(), "no edit to undo"),
@@ -214,14 +214,54 @@ def test_new_images_get_the_classes_of_the_review(
     shares = np.array(
         [[0.1, 0.3, 0.3, 0.2, 0.1], [0, 0, 0, 0.7, 0.3], [0, 0, 0, 0.7, 0.3], [0, 0, 0.1, 0, 0.9]]
     )
-    given = Prediction(["a", "b", "c", "d"], shares, np.array([alike, alike, other, other]), ["e: broken"])
+    features, far = np.array([alike, alike, other, other]), np.array([False, False, False, True])
+    given = Prediction(["a", "b", "c", "d"], shares, features, ["e: broken"], far, [])
     monkeypatch.setattr(trained, "predict", lambda *_, with_features: given)
     found = mine.predict(tmp_path)
-    assert found.classes == ["bee", "novel-2", "novel-2-2", "zebra"]
+    assert found.classes == ["bee", "novel-2", "novel-2-2", "unsorted"]
+    assert found.kinds == ["known", "novel", "novel", "unsorted"]
     assert found.confidence == pytest.approx([0.6, 0.7, 0.7, 0.9])
+    mine.merge("unsorted", "novel-2")
+    assert mine.predict(tmp_path).classes == ["bee", "unsorted", "novel-2-2", "unsorted"]
     found.write(tmp_path / "found.csv")
     lines = (tmp_path / "found.csv").read_text().splitlines()
     assert lines[:3] == ["image,class,kind,confidence", "a,bee,known,0.6000", "b,novel-2,novel,0.7000"]
+
+
+def test_copies_of_an_image_have_its_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = {"digests": ["a", "b", "a", "c"], "labelled": {"c": 1}}
+    mine = Review(write_run(tmp_path, logits_of([0, 1, 0, 1]), **copies))
+    assert mine.ids.tolist() == [2, 3, 2, 1]
+    assert mine.assignments.confidence[3] == 1
+    mine.move("unsorted", "0.png")
+    assert mine.ids.tolist() == [-1, 3, -1, 1]
+    given = Prediction(list("wxyz"), np.eye(4)[[0, 0, 0, 0]], None, [], np.ones(4, bool), list("abcd"))
+    monkeypatch.setattr(trained, "predict", lambda *_, with_features: given)
+    found = mine.predict(tmp_path)
+    assert found.classes == ["unsorted", "novel-2", "bee", "unsorted"]
+    assert found.confidence == [1, 1, 1, 1]
+
+
+def test_ids_of_an_earlier_run_stay(tmp_path: Path) -> None:
+    mine = Review(write_run(tmp_path, logits_of([0, 1, 1]), ids=[0, 7, 9, 10], features=np.eye(3)))
+    assert mine.names == {0: "ant", 7: "bee", 9: "novel-1", 10: "novel-2", -1: "unsorted"}
+    assert [(each.id, each.kind) for each in mine.classes] == [(9, "novel"), (10, "novel")]
+    mine.split("novel-2")
+    mine.merge("bee", "novel-1")
+    assert sorted(mine.ids.tolist()) == [7, 10, 11]
+
+
+def test_unsorted_images_are_a_group_of_their_own(tmp_path: Path) -> None:
+    mine = Review(write_run(tmp_path, logits_of([0, 1, 1]), unsorted=[False, False, True]))
+    assert sizes(mine) == {"novel-1": 1, "novel-2": 1, "unsorted": 1}
+    for refused in (lambda: mine.rename({"unsorted": "x"}), lambda: mine.merge("novel-1", "unsorted")):
+        with pytest.raises(UsageError, match="'unsorted' is not a novel class"):
+            refused()
+    with pytest.raises(UsageError, match="already a class"):
+        mine.rename({"novel-1": "unsorted"})
+    mine.move("novel-1", "2.png")
+    mine.merge("unsorted", "novel-2")
+    assert sizes(Review(mine.folder)) == {"novel-1": 2, "unsorted": 1}
 
 
 def test_reviewing_and_exporting_need_no_torch(run: Folder) -> None:

@@ -123,7 +123,7 @@ def commands(typed: dict[str, str], run: str = "runs/my run") -> list[list[str]]
 def named(folder: Path, *typed: str) -> dict[str, list[int]]:
     """Class → images, once the commands have been followed for names typed for novel-1 to novel-4."""
     review = Review(write_run(folder, logits_of([0, 1, 2, 3]), ["ant", "bee's"]))
-    fields = dict(zip(list(review.names.values())[2:], typed, strict=True))
+    fields = dict(zip([f"novel-{number}" for number in range(1, 5)], typed, strict=True))
     for program, verb, run, edit, *words in commands(fields):
         assert (program, verb, run) == ("newfound", "classes", "runs/my run")
         if edit == "rename":

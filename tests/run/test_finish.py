@@ -34,7 +34,7 @@ DESCRIPTION = {
     *("schema_version", "method", "recipe", "config", "benchmark", "seed", "commit", "versions", "hardware"),
     *("pile", "calibration"),
     *("execution", "sessions", "timing", "reused", "peak_memory_gib", "curves", "subset", "best_head"),
-    *("classes", "cluster_sizes", "warnings"),
+    *("classes", "cluster_sizes", "unsorted", "warnings"),
 }
 
 
@@ -206,10 +206,12 @@ def test_assignments_survive_odd_names_and_refuse_other_files(tmp_path: Path) ->
     again = Assignments.read(tmp_path / "a.csv", classes)
     assert list(again.images) == images
     assert (again.ids == given.ids).all()
-    assert (again.is_outlier == flags).all()
-    assert (again.num_known, again.sizes(3)) == (1, [3, 2, 0])
-    assert "plain.png,cat,known,0.5000,yes" in (tmp_path / "a.csv").read_text()
-    write_csv(tmp_path / "other.csv", COLUMNS[:-1], [("x", "novel-1", "novel", "1")])
+    assert (again.unsorted == flags).all()
+    assert (again.num_known, again.sizes(3)) == (1, [0, 2, 0])
+    lines = (tmp_path / "a.csv").read_text()
+    assert "plain.png,unsorted,unsorted,0.5000,cat" in lines
+    assert '"quo""te,comma.png",novel-1,novel,0.6250,novel-1' in lines
+    write_csv(tmp_path / "other.csv", COLUMNS[:-2], [("x", "novel-1", "novel")])
     for path, known in (("other.csv", ["cat"]), ("a.csv", ["somebody"])):
         with pytest.raises(RunError, match="not the file of this run's assignments"):
             Assignments.read(tmp_path / path, Classes(known=known, novel=["novel-1"]))

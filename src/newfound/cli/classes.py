@@ -97,13 +97,12 @@ def _show(review: Review) -> None:
         box=box.SIMPLE_HEAD,
     )
     for each in review.classes:
-        name = f"{each.name} (known)" if each.known else each.name
+        name = f"{each.name} (known)" if each.kind == "known" else each.name
         confidence = f"{each.confidence:.0%}" if len(each.rows) else ""
         accepted = int(review.accepted[each.rows].sum())
         table.add_row(str(each.id), name, f"{len(each.rows):,}", f"{accepted:,}" * (accepted > 0), confidence)
     console().print(table)
-    known = [name for key, name in review.names.items() if key < review.num_known]
-    console().print(f"Known classes: {', '.join(known)}")
+    console().print(f"Known classes: {', '.join(review.found[key] for key in review.known)}")
 
 
 def export(

@@ -12,6 +12,8 @@ PileKind = Literal["mixed", "novel"]
 """Whether unlabelled images may be of known classes too, or are of novel classes only."""
 OWN_PILE: PileKind = "novel"
 """What is assumed of a user's own images unless they say otherwise."""
+UNSORTED = "unsorted"
+"""The group of images that are in no class."""
 
 
 class EncoderVersion(BaseModel, extra="forbid", frozen=True):

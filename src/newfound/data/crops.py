@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from io import BytesIO
 from itertools import chain
 
@@ -14,7 +13,7 @@ from torch import Tensor
 from newfound.core.encoder import Preprocessing
 from newfound.core.files import read_bytes
 from newfound.data.augment.geometry import Resized
-from newfound.data.decode import Pixels, Reading, upright_rgb
+from newfound.data.decode import Pixels, Reading, digest_of, upright_rgb
 from newfound.data.workers import AHEAD, num_workers, read_each, shared
 
 RANDOM = Resized(0.4, 1.0)
@@ -34,11 +33,6 @@ class Crops:
     """Of their contents."""
     failed: list[str]
     """The others, each with the reason."""
-
-
-def digest_of(content: bytes) -> str:
-    """What an image is known by, wherever it lies."""
-    return blake2b(content, digest_size=16).hexdigest()
 
 
 def crop_each(

@@ -8,6 +8,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from time import monotonic
@@ -18,7 +19,7 @@ import torch
 from PIL import Image, ImageFile, ImageOps
 from torch import Tensor
 
-from newfound.core.files import open_plain
+from newfound.core.files import open_plain, read_bytes
 from newfound.data.workers import check_alone, read_each, shared
 
 log = logging.getLogger(__name__)
@@ -110,6 +111,21 @@ def upright_rgb(
 def _opened(path: str | Path) -> Iterator[ImageFile.ImageFile]:
     with open_plain(path) as file, Image.open(file) as image:
         yield image
+
+
+def digest_of(content: bytes) -> str:
+    """What an image is known by, wherever it lies."""
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def digests_of(paths: Sequence[str], strict: bool) -> tuple[list[str], list[str]]:
+    """The digest of each file, empty if it cannot be read, and those files with the reason."""
+    digests, failed = [""] * len(paths), list[str]()
+    for part in read_each(paths, lambda row: digest_of(read_bytes(paths[row])), strict):
+        failed += part.failed
+        for row, digest in zip(part.kept, part.results, strict=True):
+            digests[row] = digest
+    return digests, failed
 
 
 def decode_all(

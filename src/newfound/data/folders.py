@@ -14,7 +14,7 @@ from newfound.core.calls import public
 from newfound.core.errors import DataError, Hint, UsageError, shortened
 from newfound.core.files import AnyPath
 from newfound.core.settings import Positive
-from newfound.core.source import OWN_PILE, PileKind, Source
+from newfound.core.source import OWN_PILE, UNSORTED, PileKind, Source
 from newfound.data.dataset import Dataset, Split, rank_in_class
 from newfound.data.decode import Reading, Size, decode_all, stored_sizes
 from newfound.data.files import File, distinct, labelled_files, other_files, unlabelled_files
@@ -25,6 +25,8 @@ from newfound.data.vectors import Frozen, vector_look
 log = logging.getLogger(__name__)
 RESIDENT_BYTES = 16 * 2**30
 """Larger sets are streamed."""
+NO_CLASS = ("", UNSORTED)
+"""Labels of images that join the pile."""
 SOME = 200
 """Files that tell how large images are."""
 
@@ -43,13 +45,13 @@ def from_folders(
 ) -> Dataset:
     """A data set of images that a user has in files, without truth.
 
-    `labelled` is a folder with one subfolder per class, or a CSV. Its rows without a label join the
-    unlabelled images, so one CSV may be both. `unlabelled` is a folder of any structure, a CSV, or a list of
-    files. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled images may be of known
-    classes, "novel" if not. `size` is the side that images are resized to; by default it is chosen from them.
-    With `strict` a file that cannot be read is an error. `subset` keeps the first images of each known class,
-    and as many per novel class at even steps through the unlabelled images. A `frozen` encoder makes vectors
-    of the images.
+    `labelled` is a folder with one subfolder per class, or a CSV. Its rows without a label, or with the label
+    `unsorted`, join the unlabelled images, so one CSV may be both. `unlabelled` is a folder of any structure,
+    a CSV, or a list of files. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled images
+    may be of known classes, "novel" if not. `size` is the side that images are resized to; by default it is
+    chosen from them. With `strict` a file that cannot be read is an error. `subset` keeps the first images of
+    each known class, and as many per novel class at even steps through the unlabelled images. A `frozen`
+    encoder makes vectors of the images.
     """
     # Absolute paths, so that files have the same names from any working directory.
     labelled, unlabelled = Path(os.path.abspath(labelled)), Path(os.path.abspath(unlabelled))
@@ -149,7 +151,8 @@ def _distinct_files(
 ) -> tuple[list[File], list[File], list[str]]:
     """Labelled files, unlabelled files, and what was left out and why; no file is in both or there twice."""
     files, left_out = labelled_files(labelled)
-    named, pile = [file for file in files if file[1]], [file for file in files if not file[1]]
+    named = [file for file in files if file[1] not in NO_CLASS]
+    pile = [(path, "") for path, label in files if label in NO_CLASS]
     if not named:
         raise DataError(
             f"{labelled} labels no image. Labels are the second column, or the column label or class."

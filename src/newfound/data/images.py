@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
+from os.path import isfile
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from newfound.core.errors import DataError, Hint
-from newfound.data.decode import Size, decode_all
+from newfound.data.decode import Size, decode_all, digests_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -60,6 +61,10 @@ class ImageSet(ABC):
         if self._fingerprint is None:
             self._fingerprint = self._digest()
         return self._fingerprint
+
+    def contents(self) -> list[str]:
+        """(n,) the digest of each image's file; none if they do not come from files."""
+        return digests_of(self.names, strict=True)[0] if all(map(isfile, self.names)) else []
 
     @abstractmethod
     def select(self, rows: Tensor) -> "ImageSet":

@@ -19,7 +19,7 @@ from newfound.core.calls import public
 from newfound.core.errors import DataError, UsageError, shortened
 from newfound.core.files import open_plain, read_text, reading
 from newfound.core.settings import Count
-from newfound.core.source import OWN_PILE, EncoderVersion, PileKind, Source
+from newfound.core.source import OWN_PILE, UNSORTED, EncoderVersion, PileKind, Source
 from newfound.data.arrays import UNLABELLED, Labels, check_unmasked, encoded
 from newfound.data.dataset import Dataset, Look, Split
 from newfound.data.files import labelled_files
@@ -35,21 +35,26 @@ class Vectors(ResidentImages):
 class EmbeddedImages(Vectors):
     """Vectors of images; the fingerprint is that of the images, because devices round vectors differently."""
 
+    key = ""
+    """What they are embedded with."""
     digests: Sequence[str] = ()
-    """(n,) what each image contains and what it is embedded with."""
+    """(n,) what each image contains."""
+
+    def contents(self) -> list[str]:
+        return list(self.digests)
 
     def select(self, rows: Tensor) -> Self:
         chosen = super().select(rows)
-        chosen.digests = [self.digests[row] for row in rows.tolist()]
+        chosen.key, chosen.digests = self.key, [self.digests[row] for row in rows.tolist()]
         return chosen
 
     def _place(self, device: torch.device, move: bool) -> Self:
         placed = super()._place(device, move)
-        placed.digests = self.digests
+        placed.key, placed.digests = self.key, self.digests
         return placed
 
     def _digest(self) -> str:
-        return blake2b("/".join(self.digests).encode(), digest_size=16).hexdigest()
+        return blake2b("/".join(map(self.key.__add__, self.digests)).encode(), digest_size=16).hexdigest()
 
 
 @runtime_checkable
@@ -165,7 +170,11 @@ def from_embedding_files(
     if len(rows) < len(names):
         twice = [name for row, name in enumerate(names) if rows[name] != row]
         raise DataError(f"{table} has more than one vector of {shortened(twice)}.")
-    labels = {os.path.abspath(path): label for path, label in labelled_files(known)[0] if label}
+    labels = {
+        os.path.abspath(path): label
+        for path, label in labelled_files(known)[0]
+        if label not in ("", UNSORTED)
+    }
     if without := [path for path in labels if path not in rows]:
         raise DataError(f"Labelled images without a vector in {table}: {shortened(without)}.")
     given = np.array([labels.get(name, str(UNLABELLED)) for name in names])

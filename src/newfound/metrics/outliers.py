@@ -1,17 +1,71 @@
-"""Which members of a cluster hardly belong to it."""
+"""Which samples are too far from the centre of their class to belong there.
+
+A distance is 1 - cosine, in units of the median distance in the class, since some classes are wider than
+others. What is usual is learnt from labelled samples, each measured against the centre of the others of its
+class, so that it does not count as nearer than a new one would. As in conformal prediction the limit is a
+distance that a further sample like them exceeds in 1 % of all cases; it takes 99 of them to know one.
+
+Shapes: n samples, D features, C classes.
+"""
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-WHISKERS = 1.5
-"""Interquartile ranges below the lower quartile, as in Tukey's box plots."""
+Floats = NDArray[np.floating]
+Ints = NDArray[np.integer]
+Flags = NDArray[np.bool_]
+
+KEPT = 0.99
+"""Share of samples like the labelled ones that are near enough to the centres of their classes."""
+TINY = 1e-6
+"""The least median distance: that of equal samples."""
+FARTHEST = 2.0
+"""No distance is larger."""
 
 
-def outliers(fit: NDArray[np.floating], clusters: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """How well each of n samples fits its cluster, and that cluster → whether others there fit far better."""
-    found = np.zeros(len(fit), dtype=bool)
-    for cluster in np.unique(clusters):
-        members = clusters == cluster
-        lower, upper = np.quantile(fit[members], [0.25, 0.75])
-        found[members] = fit[members] < lower - WHISKERS * (upper - lower)
-    return found
+@dataclass(frozen=True)
+class Extent:
+    """How far each class reaches."""
+
+    centres: Floats
+    """(C, D) of unit length; zeros for a class without samples."""
+    radii: Floats
+    """(C,) the largest distances from them."""
+
+    @classmethod
+    def of(
+        cls, vectors: Floats, classes: Ints, num_labelled: int, num_classes: int
+    ) -> tuple["Extent", Flags]:
+        """Vectors (n, D) in classes (n,), labelled ones first → their extent, and (n,) which are outside."""
+        x, distances = unit(vectors), np.zeros(len(vectors), vectors.dtype)
+        centres = np.zeros((num_classes, vectors.shape[1]), vectors.dtype)
+        widths, usual = np.ones(num_classes, vectors.dtype), [distances[:0]]
+        for place in range(num_classes):
+            rows = np.flatnonzero(classes == place)
+            if not len(rows):
+                continue
+            centres[place] = total = x[rows].sum(0)
+            along = x[rows] @ total
+            others = np.sqrt(np.maximum(total @ total - 2 * along + 1, 1e-12))
+            distances[rows] = 1 - (along - 1) / others
+            widths[place] = max(float(np.median(distances[rows])), TINY)
+            if len(rows) > 1:
+                usual.append(distances[rows[rows < num_labelled]] / widths[place])
+        ranked = np.sort(np.concatenate(usual))
+        rank = math.ceil(KEPT * (len(ranked) + 1))
+        radii = widths * ranked[rank - 1] if rank <= len(ranked) else np.full_like(widths, FARTHEST)
+        return cls(unit(centres), radii), distances > radii[classes]
+
+    def outside(self, vectors: Floats, classes: Ints) -> Flags:
+        """Which new vectors (n, D) are too far from the centres of their classes (n,)."""
+        far: Flags = 1 - (unit(vectors) * self.centres[classes]).sum(1) > self.radii[classes]
+        return far
+
+
+def unit(vectors: Floats) -> Floats:
+    """(n, D) → the same at unit length."""
+    scaled: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return scaled

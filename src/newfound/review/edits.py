@@ -1,7 +1,7 @@
 """edits.jsonl, the log of a review: a header, then one line for each edit; lines are only ever added.
 
-Classes are identified by id: the known classes first, then the discovered ones, then those split off.
-No id is used twice, whatever is merged or undone.
+Classes are identified by id: the known classes first, then the discovered ones, then those split off. No id
+is used twice, whatever is merged or undone; -1 is the group of unsorted images.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ from newfound.core.errors import RunError
 from newfound.core.files import field_problem, read_text, write_text
 from newfound.metrics.report import Record
 from newfound.run.models import Versioned
+
+UNSORTED_ID = -1
 
 
 class Header(Versioned):

@@ -15,8 +15,9 @@ from newfound.core.errors import DataError, Hint, UsageError, reason_of
 from newfound.core.files import atomic, atomic_folder, check_new, write_text
 from newfound.core.registry import EXPORTERS, register_exporter
 from newfound.data.parquet import import_pyarrow
+from newfound.review.edits import UNSORTED_ID
 from newfound.review.review import Review
-from newfound.run.assignments import FLAGS, KINDS, write_csv
+from newfound.run.assignments import write_csv
 
 Value = str | int | float | bool | None
 Write = Callable[[Review, Path], object]
@@ -79,9 +80,8 @@ def table(review: Review) -> dict[str, list[Value]]:
         "image": list(given.images),
         "class_id": ids,
         "class": [names[key] for key in ids],
-        "kind": [KINDS[key < review.num_known] for key in ids],
+        "kind": [review.kind(key) for key in ids],
         "confidence": [round(float(share), 4) for share in given.confidence],
-        "is_outlier": given.is_outlier.tolist(),
         "accepted": review.accepted.tolist(),
     }
 
@@ -91,7 +91,7 @@ def write_csv_table(review: Review, path: Path) -> None:
     """One line for each image."""
     columns = table(review)
     rows = zip(*columns.values(), strict=True)
-    texts = ([FLAGS[value] if isinstance(value, bool) else value for value in row] for row in rows)
+    texts = ([("no", "yes")[value] if isinstance(value, bool) else value for value in row] for row in rows)
     write_csv(path, tuple(columns), texts)
 
 
@@ -113,7 +113,10 @@ def write_parquet(review: Review, path: Path) -> None:
 
 @exporter("coco", ".json")
 def write_coco(review: Review, path: Path) -> None:
-    """Images at the size they are stored with, all classes as categories, and boxes that cover the images."""
+    """Images at the size they are stored with, all classes as categories, and boxes that cover the images.
+
+    Unsorted images have no box.
+    """
     from newfound.data.decode import stored_sizes  # imports torch
 
     files = list(review.assignments.images)
@@ -124,12 +127,15 @@ def write_coco(review: Review, path: Path) -> None:
     for row, (height, width) in enumerate(filter(None, sizes)):
         key = row + FIRST_ID
         whole["images"].append({"id": key, "file_name": files[row], "width": width, "height": height})
+        if ids[row] == UNSORTED_ID:
+            continue
         shown = {"id": key, "image_id": key, "category_id": ids[row] + FIRST_ID}
         box = {"bbox": [0, 0, width, height], "area": width * height, "iscrowd": 0}
         whole["annotations"].append({**shown, **box, "score": round(scores[row], 4)})
     for key, name in review.names.items():
-        kind = "known" if key < review.num_known else "novel"
-        whole["categories"].append({"id": key + FIRST_ID, "name": name, "supercategory": kind})
+        if key != UNSORTED_ID:
+            category = {"id": key + FIRST_ID, "name": name, "supercategory": review.kind(key)}
+            whole["categories"].append(category)
     write_text(path, json.dumps(whole, ensure_ascii=False) + "\n")
 
 

@@ -66,16 +66,21 @@ class Snapshot:
 
     def __init__(self, review: Review, pile: Pile) -> None:
         self.ids, self.names = list(review.names), list(review.names.values())
-        self.num_known = known = review.num_known
+        self.num_known = known = len(review.known)
+        self.num_classes = len(self.ids) - 1
+        """Without the last one, the unsorted group."""
         count = len(pile.novel)
         none = np.zeros((count, known), dtype=pile.novel.dtype)
-        novel = shares_after(review.edits, np.concatenate([none, pile.novel], axis=1), by_rows(count))
-        joint = shares_after(review.edits, pile.joint, by_rows(count))
-        self.novel = np.stack([novel[key] for key in self.ids], axis=1)[:, known:]
+        novel, joint = (
+            shares_after(review.edits, shares, review.found, by_rows(count))
+            for shares in (np.concatenate([none, pile.novel], axis=1), pile.joint)
+        )
+        self.novel = np.stack([novel[key] for key in self.ids[known:]], axis=1)
         """(n, C - C_l) probabilities among the novel classes, without what was merged into known ones."""
         self.joint = np.stack([joint[key] for key in self.ids], axis=1)
         """(n, C) probabilities among all classes."""
-        self.assigned = np.searchsorted(self.ids, review.ids)  # ids ascend
+        places = {key: place for place, key in enumerate(self.ids)}
+        self.assigned: Ints = np.array([places[key] for key in review.ids.tolist()], dtype=np.int64)
         """(n,) class of each image, as an index of `names`."""
         self.confidence: Floats = pile.shares[np.arange(count), review.assignments.ids]
         """(n,) of the model in the class that it assigned."""
@@ -86,14 +91,15 @@ class Snapshot:
         """Images that no reviewer has accepted, the least confident first."""
         self.open_known = int((~accepted & (self.assigned < known)).sum())
         """Images of known classes among them."""
-        self.classes = [self._card(index) for index in range(known, len(self.ids))]
+        self.classes = [self._card(index) for index in range(known, self.num_classes)]
+        self.unsorted = self._card(self.num_classes)
         self.known = [self._card(index) for index in np.unique(self.assigned) if index < known]
         """Known classes that have images."""
 
     def _card(self, index: int) -> Card:
         rows = self.least_confident[self.assigned[self.least_confident] == index]
         central = rows[::-1][: min(SHOWN, -(-len(rows) // 2))]
-        others = [place for place in range(self.num_known, len(self.ids)) if place != index]
+        others = [place for place in range(self.num_known, self.num_classes) if place != index]
         novel = self.novel[rows][:, [place - self.num_known for place in others]]
         return Card(
             name=self.names[index],
@@ -214,6 +220,8 @@ def trust_lines(trust: Trust) -> list[str]:
         found += f"; the mean over the heads is {mean}"
     if trust.largest_class is not None:
         found += f"; one class for all images would give {_percent(trust.largest_class)}"
+    if trust.unsorted:
+        found += f"; {_percent(trust.unsorted)} of all images were left unsorted"
     if trust.kmeans is not None:
         found += f"; k-means on the same vectors gives {_percent(trust.kmeans)}"
         if trust.accuracy <= trust.kmeans:

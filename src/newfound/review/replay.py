@@ -1,11 +1,12 @@
 """Edits applied to classes: pure functions of arrays."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from newfound.review.edits import Accept, Edit, Merge, Move, Part, Rename, Split
+from newfound.metrics.outliers import unit
+from newfound.review.edits import UNSORTED_ID, Accept, Edit, Merge, Move, Part, Rename, Split
 
 Ints = NDArray[np.integer]
 Floats = NDArray[np.floating]
@@ -27,12 +28,16 @@ def replay(edits: Sequence[Edit], ids: Ints, choose: Choose) -> Ints:
     return now
 
 
-def shares_after(edits: Sequence[Edit], shares: Floats, choose: Choose) -> dict[int, Floats]:
-    """Probabilities (n, C) of the classes as discovered → id → (n,) of those that are left.
+def shares_after(
+    edits: Sequence[Edit], shares: Floats, ids: Iterable[int], choose: Choose
+) -> dict[int, Floats]:
+    """Probabilities (n, C) of the classes as discovered, and their ids → id → (n,) of those that are left.
 
-    Those of merged classes add up; that of a split class goes to the part that the image is in.
+    Those of merged classes add up; that of a split class goes to the part that the image is in. That of the
+    unsorted group is what was merged into it.
     """
-    now = {key: shares[:, key] for key in range(shares.shape[1])}
+    now = {key: shares[:, place] for place, key in enumerate(ids)}
+    now[UNSORTED_ID] = np.zeros(len(shares), shares.dtype)
     for edit in edits:
         if isinstance(edit, Merge):
             now[edit.into] = now[edit.into] + sum(now.pop(key) for key in edit.ids)
@@ -118,15 +123,10 @@ def names_after(edits: Sequence[Edit], names: Mapping[int, str]) -> dict[int, st
 def fit(edits: Sequence[Edit], names: Mapping[int, str], ids: Ints) -> bool:
     """Whether the edits refer to classes and images that exist: names and classes (n,) as discovered."""
     try:
-        classes = set(shares_after(edits, np.zeros((1, len(names))), lambda split: np.zeros(1, np.int64)))
+        none = np.zeros((1, len(names)))
+        classes = set(shares_after(edits, none, names, lambda split: np.zeros(1, np.int64)))
         accepted_after(edits, len(ids))
         used = set(replay(edits, ids, by_rows(len(ids))).tolist())
-        return used <= classes == set(names_after(edits, names))
+        return used <= classes == {*names_after(edits, names), UNSORTED_ID}
     except (KeyError, IndexError, ValueError):
         return False
-
-
-def unit(vectors: Floats) -> Floats:
-    """(n, D) → the same at unit length."""
-    scaled: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return scaled

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,9 @@ from pydantic import BeforeValidator
 from newfound.core.calls import public
 from newfound.core.errors import Hint, RunError, UsageError, unknown
 from newfound.core.files import AnyPath
+from newfound.core.source import UNSORTED
 from newfound.review.edits import (
+    UNSORTED_ID,
     Accept,
     Edit,
     Merge,
@@ -39,7 +41,7 @@ from newfound.review.replay import (
     shares_after,
     split_parts,
 )
-from newfound.run.assignments import KINDS, Assignments, write_csv
+from newfound.run.assignments import Assignments, write_csv
 from newfound.run.folder import Folder
 from newfound.run.models import Classes, Versioned
 from newfound.run.pile import Pile
@@ -47,6 +49,7 @@ from newfound.run.pile import Pile
 LONGEST_NAME = 100
 Rows = Annotated[Sequence[int], BeforeValidator(lambda rows: getattr(rows, "tolist", lambda: rows)())]
 """Whole numbers, in an array too."""
+Kind = Literal["known", "novel", "unsorted"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class ReviewedClass:
 
     id: int
     name: str
-    known: bool
+    kind: Kind
     rows: NDArray[np.integer]
     """Its images, as rows of the assignments."""
     confidence: float
@@ -71,15 +74,19 @@ class Review:
     def __init__(self, folder: Folder) -> None:
         self.folder, self.source, self.results = folder, folder.request().source, folder.read_results()
         classes = self.results.classes or Classes(known=[], novel=[])
-        self.num_known = len(classes.known)
-        self.found: Mapping[int, str] = dict(enumerate([*classes.known, *classes.novel]))
-        """Id → name as discovered."""
+        self.found: Mapping[int, str] = classes.by_id
+        """Id → name as discovered, known classes first."""
+        self.known = list(classes.by_id)[: len(classes.known)]
+        """Ids of the known classes."""
         self.assignments = Assignments.read(folder.assignments, classes)
+        ids = np.array(list(self.found), dtype=np.int64)[self.assignments.ids]
+        self.found_ids = np.where(self.assignments.unsorted, UNSORTED_ID, ids)
+        """(n,) class of each image as discovered."""
         self.digest = self.assignments.digest(self.source)
         of, self.log = read_edits(folder.edits)
-        sizes = [*(self.results.known_sizes or [0] * self.num_known), *self.results.cluster_sizes]
+        sizes = [*(self.results.known_sizes or [0] * len(self.known)), *self.results.cluster_sizes]
         same = self.assignments.sizes(len(self.found)) == sizes
-        fits = not self.log or (of == self.digest and fit(self.edits, self.found, self.assignments.ids))
+        fits = not self.log or (of == self.digest and fit(self.edits, self.found, self.found_ids))
         if not same or not fits:
             other = folder.edits if same else folder.results
             raise RunError(f"{folder.assignments} does not match {other.name}. Restore the original files.")
@@ -102,34 +109,37 @@ class Review:
 
     @property
     def names(self) -> dict[int, str]:
-        """Id → name; known classes first, then novel ones."""
-        return names_after(self.edits, self.found)
+        """Id → name; known classes first, then novel ones, then the unsorted group."""
+        return {**names_after(self.edits, self.found), UNSORTED_ID: UNSORTED}
 
     @property
     def ids(self) -> NDArray[np.integer]:
         """(n,) class of each image."""
-        found = self.assignments.ids
-        return replay(self.edits, found, by_rows(len(found)))
+        return replay(self.edits, self.found_ids, by_rows(len(self.found_ids)))
 
     @property
     def accepted(self) -> NDArray[np.bool_]:
         """(n,) whether a reviewer has accepted the class of an image, or moved it there."""
         return accepted_after(self.edits, len(self.assignments.ids))
 
+    def kind(self, key: int) -> Kind:
+        """Of a class."""
+        return "unsorted" if key == UNSORTED_ID else "known" if key in self.known else "novel"
+
     @property
     def classes(self) -> list[ReviewedClass]:
-        """The novel classes, and known ones that have images."""
+        """The novel classes, and others that have images."""
         ids, confidence = self.ids, self.assignments.confidence
         found = []
         for key, name in self.names.items():
-            rows, known = np.flatnonzero(ids == key), key < self.num_known
-            if len(rows) or not known:
+            rows, kind = np.flatnonzero(ids == key), self.kind(key)
+            if len(rows) or kind == "novel":
                 mean = float(confidence[rows].mean()) if len(rows) else 0.0
-                found.append(ReviewedClass(key, name, known, rows, mean))
+                found.append(ReviewedClass(key, name, kind, rows, mean))
         return found
 
     def predict(self, images: Path, strict: bool = False) -> "Predictions":
-        """Sort new images into the classes that the edits have left.
+        """Sort new images into the classes that the edits have left; a copy of an image has its class.
 
         They are a folder, a CSV, a list of files or one file.
         """
@@ -138,13 +148,20 @@ class Review:
         split = any(isinstance(edit, Split) for edit in self.edits)
         found = predict(self.folder, images, strict, with_features=split)
         features = np.empty((0, 0)) if found.features is None else found.features
-        left, names = shares_after(self.edits, found.shares, by_features(features)), self.names
-        shares, classes = np.stack([left[key] for key in names], axis=1), list(names.values())
+        left, names = shares_after(self.edits, found.shares, self.found, by_features(features)), self.names
+        shares = np.stack([left[key] for key in names], axis=1)
+        ids = np.where(found.unsorted, UNSORTED_ID, np.array(list(names))[shares.argmax(1)])
+        confidence = shares.max(1)
+        seen = {digest: list(self.found)[place] for digest, place in self.pile.labelled.items()}
+        seen |= dict(zip(self.pile.digests, self.ids.tolist(), strict=False))
+        for row, digest in enumerate(found.digests):
+            if digest in seen:
+                ids[row], confidence[row] = seen[digest], 1
         return Predictions(
             images=list(found.images),
-            classes=[classes[place] for place in shares.argmax(1).tolist()],
-            kinds=[KINDS[list(names)[place] < self.num_known] for place in shares.argmax(1).tolist()],
-            confidence=shares.max(1).tolist(),
+            classes=[names[key] for key in ids.tolist()],
+            kinds=[self.kind(key) for key in ids.tolist()],
+            confidence=confidence.tolist(),
             left_out=list(found.left_out),
         )
 
@@ -211,9 +228,12 @@ class Review:
 
     @public
     def move_rows(self, into: str, rows: Rows) -> None:
-        """The same by rows."""
-        target = self._id(into)
+        """The same by rows; copies of these images move too."""
+        target, digests = self._id(into), self.pile.digests
         others = set(np.flatnonzero(self.ids != target).tolist())
+        if digests:
+            chosen = {digests[row] for row in rows if row in others}
+            rows = [row for row, digest in enumerate(digests) if digest in chosen]
         moved = [row for row in dict.fromkeys(rows) if row in others]
         if moved:
             self._add(Move(into=target, rows=moved))
@@ -221,7 +241,7 @@ class Review:
     @public
     def accept(self, *names: str) -> None:
         """Accept the images of these classes as they are; without names, those of all known classes."""
-        keys = [self._id(name) for name in names] or list(range(self.num_known))
+        keys = [self._id(name) for name in names] or self.known
         rows = np.flatnonzero(np.isin(self.ids, keys) & ~self.accepted)
         if len(rows):
             self._add(Accept(rows=rows.tolist()))
@@ -252,9 +272,9 @@ class Review:
 
     def _novel(self, name: str) -> int:
         key = self._id(name)
-        if key < self.num_known:
+        if self.kind(key) != "novel":
             raise UsageError(
-                f"{name!r} is a known class: others can be merged into it, but it cannot be edited."
+                f"{name!r} is not a novel class: others can be merged into it, but it cannot be edited."
             )
         return key
 
@@ -265,7 +285,7 @@ class Predictions(Versioned):
     images: list[str]
     classes: list[str]
     kinds: list[str]
-    """`known` or `novel`."""
+    """`known`, `novel`, or `unsorted` where an image is too far from its class."""
     confidence: list[float]
     """The probability of the class, calibrated if the run is."""
     left_out: list[str]

@@ -86,9 +86,9 @@ class Live:
         if not path:
             text = page(Review(self.folder), self.pile, self.pictures, self.chart)
             return Answer(text.encode(), "text/html; charset=utf-8", policy=policy_of(text))
-        found = re.fullmatch(r"(image|class)/(\d{1,9})", path, re.ASCII)
+        found = re.fullmatch(r"(image|class)/(-1|\d{1,9})", path, re.ASCII)
         what, number = (found[1], int(found[2])) if found else ("", 0)
-        if what == "image" and number < len(self.pile.scores):
+        if what == "image" and 0 <= number < len(self.pile.scores):
             return Answer(*thumbnail(self.pictures(np.array([number]))[0]))
         if what == "class":
             review = Review(self.folder)

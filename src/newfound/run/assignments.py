@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from newfound.core.errors import Hint
 from newfound.core.files import read_text, reading, write_text
-from newfound.core.source import Source
+from newfound.core.source import UNSORTED, Source
 from newfound.run.models import Classes
 
-COLUMNS = ("image", "class", "kind", "confidence", "is_outlier")
-KINDS = ("novel", "known")
-FLAGS = ("no", "yes")
+COLUMNS = ("image", "class", "kind", "confidence", "nearest")
 
 
 @dataclass(frozen=True)
@@ -29,34 +27,35 @@ class Assignments:
     """The most probable class, known ones first; where the pile is novel, a novel one, C_l .. C - 1."""
     confidence: NDArray[np.floating]
     """Its softmax probability among the classes that an image may have."""
-    is_outlier: NDArray[np.bool_]
-    """Whether the image fits its class far worse than the others do."""
+    unsorted: NDArray[np.bool_]
+    """Whether the image is too far from that class to be in it."""
     num_known: int
 
     def sizes(self, num_classes: int) -> list[int]:
-        """How many images each class has."""
-        found: list[int] = np.bincount(self.ids, minlength=num_classes).tolist()
+        """How many images each class has, without unsorted ones."""
+        found: list[int] = np.bincount(self.ids[~self.unsorted], minlength=num_classes).tolist()
         return found
 
     def digest(self, source: Source) -> str:
         """Changes when an image, its place or its class does, but not when the folder of `source` moves."""
         names = "\0".join(source.relative(self.images))
         digest = blake2b(names.encode("utf-8", "surrogateescape"), digest_size=8)
-        digest.update((self.ids - self.num_known).astype(np.int64).tobytes())
+        places = np.where(self.unsorted, -1 - self.ids, self.ids)
+        digest.update((places - self.num_known).astype(np.int64).tobytes())
         return digest.hexdigest()
 
     def write(self, path: Path, classes: Classes) -> None:
         """As CSV."""
-        names = [*classes.known, *classes.novel]
-        rows = zip(
-            self.images,
-            (names[key] for key in self.ids),
-            (KINDS[key < self.num_known] for key in self.ids.tolist()),
-            (f"{share:.4f}" for share in self.confidence),
-            (FLAGS[flag] for flag in self.is_outlier.tolist()),
-            strict=True,
+        named = [(name, "known") for name in classes.known] + [(name, "novel") for name in classes.novel]
+        rows = zip(self.images, self.ids.tolist(), self.confidence, self.unsorted.tolist(), strict=True)
+        write_csv(
+            path,
+            COLUMNS,
+            (
+                (image, *((UNSORTED, UNSORTED) if far else named[key]), f"{share:.4f}", named[key][0])
+                for image, key, share, far in rows
+            ),
         )
-        write_csv(path, COLUMNS, rows)
 
     @classmethod
     def read(cls, path: Path, classes: Classes) -> "Assignments":
@@ -64,12 +63,14 @@ class Assignments:
         place = {name: index for index, name in enumerate([*classes.known, *classes.novel])}
         with reading(path, "the file of this run's assignments", hint=Hint.RETRY):
             rows = list(csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True))
-            columns = {name: [row[name] for row in rows] for name in COLUMNS if name != "kind"}
             return cls(
-                images=columns["image"],
-                ids=np.array([place[name] for name in columns["class"]], dtype=np.int64),
-                confidence=np.array(columns["confidence"], dtype=np.float32),
-                is_outlier=np.array([FLAGS.index(flag) for flag in columns["is_outlier"]], dtype=bool),
+                images=[row["image"] for row in rows],
+                ids=np.array(
+                    [place[row["nearest" if row["class"] == UNSORTED else "class"]] for row in rows],
+                    dtype=np.int64,
+                ),
+                confidence=np.array([row["confidence"] for row in rows], dtype=np.float32),
+                unsorted=np.array([row["class"] == UNSORTED for row in rows], dtype=bool),
                 num_known=len(classes.known),
             )
 

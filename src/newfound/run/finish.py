@@ -1,17 +1,20 @@
 """Write the predictions, assignments and results of a trained run."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
 import torch
 
 from newfound.core.errors import shortened
 from newfound.core.files import write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
-from newfound.data.dataset import Look, novel_names
+from newfound.data.dataset import Look, Split, novel_names
 from newfound.engine.device import precision_name
-from newfound.engine.evaluate import scores_of
+from newfound.engine.evaluate import Viewer, scores_of
 from newfound.metrics.calibration import temperature
+from newfound.metrics.outliers import Extent, Flags
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
 from newfound.run.models import (
@@ -34,10 +37,11 @@ LOOK_KNOWN = 0.25
 """The share of a pile that may look known; of novel classes up to a fifth did."""
 
 
-def finish(training: Training, method: Method, source: Source) -> Results:
+def finish(training: Training, method: Method, source: Source, given: Split) -> Results:
     """Predict the unlabelled images, evaluate where the truth is known, and write everything.
 
-    Edits refer to the assignments they began with, so those are kept.
+    `given` also has the labelled images that training did not see. Edits refer to the assignments they began
+    with, so those are kept.
     """
     folder, recipe, account = training.folder, training.recipe, training.account
     split, head, viewer = training.data.split, best_head(training.lines), training.viewer(method)
@@ -47,12 +51,17 @@ def finish(training: Training, method: Method, source: Source) -> Results:
     features = viewer.over(split.unlabelled, method.encoder).to(torch.float16)
     calibration = _calibrated(training, method, head)
     logits, scores = (each[head].cpu().numpy() / calibration.temperature for each in predicted)
-    pile = Pile(scores, logits, features.cpu().numpy(), method.joint, split.pile)
+    pile = Pile(
+        *(scores, logits, features.cpu().numpy(), method.joint, split.pile),
+        digests=split.unlabelled.contents(),
+        labelled=dict(zip(given.labelled.contents(), given.labels.tolist(), strict=False)),
+    )
+    pile, unsorted = _with_extent(pile, given, viewer)
     pile.write(folder.pile)
     if folder.edits.exists() and folder.assignments.exists():
         assigned = Assignments.read(folder.assignments, classes)
     else:
-        assigned = pile.assignments(split.unlabelled.names)
+        assigned = pile.assignments(split.unlabelled.names, unsorted)
         assigned.write(folder.assignments, classes)
     sizes = assigned.sizes(method.task.num_classes)
     known_sizes, novel_sizes = sizes[: len(known)], sizes[len(known) :]
@@ -87,7 +96,8 @@ def finish(training: Training, method: Method, source: Source) -> Results:
         curves=curves(training.lines),
         classes=classes,
         cluster_sizes=novel_sizes,
-        known_sizes=known_sizes if split.pile == "mixed" else None,
+        known_sizes=known_sizes if split.pile == "mixed" or any(known_sizes) else None,
+        unsorted=int(assigned.unsorted.sum()),
         warnings=collapse_warnings(novel_sizes, classes.novel) + known_warnings(pile, split.look),
         task_aware=report.task_aware if report else None,
         task_agnostic=report.task_agnostic if report else None,
@@ -105,6 +115,23 @@ def _calibrated(training: Training, method: Method, head: int) -> Calibration:
     images, labels = training.held
     scores = scores_of(method, training.viewer(method), images.to(training.device))[0][head].cpu()
     return Calibration(temperature=temperature(scores, labels.cpu()), images=len(labels))
+
+
+def _with_extent(pile: Pile, split: Split, viewer: Viewer) -> tuple[Pile, Flags | None]:
+    """With the extent of the classes among the vectors, and which images are outside.
+
+    A network that was trained on the labelled images has them nearer to their centres than others, so the
+    distances are those of the vectors that it was given, and images have none.
+    """
+    if split.look.kind != "vectors":
+        return pile, None
+    both = (images.to(viewer.device) for images in (split.labelled, split.unlabelled))
+    vectors = [viewer.over(images, lambda x: x).cpu() for images in both]
+    classes = np.concatenate([split.labels.cpu().numpy(), pile.shares.argmax(1)])
+    extent, outside = Extent.of(
+        torch.cat(vectors).numpy(), classes, len(split.labelled), pile.logits.shape[1]
+    )
+    return replace(pile, extent=extent), outside[len(split.labelled) :]
 
 
 def _estimated(folder: Folder, source: Source) -> EstimatedNumber | None:

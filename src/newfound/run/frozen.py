@@ -21,13 +21,12 @@ from torch import Tensor
 from newfound import data
 from newfound.core.encoder import Encoder
 from newfound.core.errors import DataError, RunError
-from newfound.core.files import UNSEALED, read_bytes, read_tensors, reading, write_tensors
+from newfound.core.files import UNSEALED, read_tensors, reading, write_tensors
 from newfound.core.source import EncoderVersion, Source
-from newfound.data.crops import digest_of
 from newfound.data.dataset import Dataset
+from newfound.data.decode import digest_of, digests_of
 from newfound.data.images import ImageSet
 from newfound.data.vectors import EmbeddedImages
-from newfound.data.workers import read_each
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.embedding import Embedder
 from newfound.nn.encoders import build_encoder
@@ -85,20 +84,13 @@ class Embeddings:
 
     def files(self, paths: Sequence[str], strict: bool) -> tuple[EmbeddedImages, list[int], list[str]]:
         """The vectors of files that can be read, their rows in `paths`, and the others with the reason."""
-        digests, failed = [""] * len(paths), list[str]()
-
-        def read(row: int) -> str:
-            return digest_of(read_bytes(paths[row]))
+        digests, failed = digests_of(paths, strict)
 
         def embedded(rows: Sequence[int]) -> Iterator[Part]:
             for each in self.embedder.files([paths[row] for row in rows], strict):
                 failed.extend(each.failed)
                 yield each.digests, each.vectors
 
-        for part in read_each(paths, read, strict):
-            failed += part.failed
-            for row, digest in zip(part.kept, part.results, strict=True):
-                digests[row] = digest
         vectors = self._vectors(digests, embedded)
         kept = [row for row, digest in enumerate(digests) if digest in vectors]
         if not kept:
@@ -125,7 +117,7 @@ class Embeddings:
         """Unit vectors (n, V, D) of the images with these digests."""
         values = torch.stack([vectors[digest] for digest in digests]).float()
         images = EmbeddedImages(F.normalize(values, dim=-1).half(), names)
-        images.digests = [self.key + digest for digest in digests]
+        images.key, images.digests = self.key, digests
         return images
 
     def _vectors(

@@ -110,6 +110,14 @@ class Classes(Record):
 
     known: list[str]
     novel: list[str]
+    ids: list[int] | None = None
+    """Of both, for good; None: 0, 1, ..."""
+
+    @property
+    def by_id(self) -> dict[int, str]:
+        """Id → name, known classes first."""
+        names = [*self.known, *self.novel]
+        return dict(zip(range(len(names)) if self.ids is None else self.ids, names, strict=True))
 
 
 class EstimatedNumber(Record):
@@ -172,6 +180,8 @@ class Results(Versioned):
     """Images in each novel class."""
     known_sizes: list[Count] | None = None
     """Images in each known class; None where the pile is novel."""
+    unsorted: int = 0
+    """Images that are too far from every class to be in one."""
     warnings: list[str] = Field(default_factory=list)
     task_aware: TaskAware | None = None
     """None without ground truth."""
@@ -240,3 +250,5 @@ class Trust(Versioned):
     """Accuracy of k-means on the same vectors; None if discovery saw images."""
     calibration_error: float | None = None
     """How far the confidence is off on average, images of hidden classes included."""
+    unsorted: float = 0.0
+    """Share of the images that were not sorted into any class, though all are of one."""

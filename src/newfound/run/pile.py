@@ -1,7 +1,8 @@
 """The predictions of a run on its unlabelled images, kept in pile.safetensors."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from safetensors.numpy import load, save
 from newfound.core.errors import Hint
 from newfound.core.files import UNSEALED, read_tensors, reading, write_tensors
 from newfound.core.source import PileKind
-from newfound.metrics.outliers import outliers
+from newfound.metrics.outliers import Extent, Flags
 from newfound.run.assignments import Assignments
 
 Floats = NDArray[np.floating]
@@ -32,6 +33,12 @@ class Pile:
     """Whether the joint logits can tell known from novel."""
     kind: PileKind = "novel"
     """Whether known classes were among those that an image may have."""
+    extent: Extent | None = None
+    """How far the classes reach among the vectors; None for images."""
+    digests: Sequence[str] = ()
+    """(n,) of the contents of the images, if they come from files."""
+    labelled: Mapping[str, int] = field(default_factory=dict)
+    """The digest of each labelled image → its class."""
 
     @property
     def num_known(self) -> int:
@@ -54,25 +61,23 @@ class Pile:
             return self.joint
         return np.pad(self.novel, ((0, 0), (self.num_known, 0)))
 
-    def assignments(self, images: Sequence[str]) -> Assignments:
-        """The most probable class of each image."""
-        ids = self.shares.argmax(1)
-        logits = self.logits.copy()
-        if self.kind == "novel":
-            logits[:, self.num_known :] = self.scores
-        return Assignments(
-            images=images,
-            ids=ids,
-            confidence=self.shares.max(1),
-            is_outlier=outliers(logits[np.arange(len(ids)), ids], ids),
-            num_known=self.num_known,
-        )
+    def assignments(self, images: Sequence[str], unsorted: Flags | None = None) -> Assignments:
+        """The most probable class of each image; that of a labelled image for a copy of it."""
+        ids, confidence = self.shares.argmax(1), self.shares.max(1)
+        unsorted = np.zeros(len(images), dtype=bool) if unsorted is None else unsorted.copy()
+        for row, digest in enumerate(self.digests):
+            if digest in self.labelled:
+                ids[row], confidence[row], unsorted[row] = self.labelled[digest], 1, False
+        return Assignments(images, ids, confidence, unsorted, self.num_known)
 
     def write(self, path: Path) -> None:
         arrays = {"scores": self.scores, "logits": self.logits, "features": self.features}
+        if self.extent:
+            arrays |= {"centres": self.extent.centres, "radii": self.extent.radii}
         # Strides are not stored.
         arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
         facts = {"comparable": "yes" if self.comparable else "no", "kind": self.kind}
+        facts |= {"digests": json.dumps(self.digests), "labelled": json.dumps(self.labelled)}
         write_tensors(path, save(arrays, facts | UNSEALED))
 
     @classmethod
@@ -87,7 +92,12 @@ class Pile:
             if not finite or not number == same == also or novel > known_and_novel:
                 raise ValueError(f"its arrays {shapes} are not finite or do not fit each other")
             kind: PileKind = "mixed" if facts.get("kind") == "mixed" else "novel"
-            return cls(scores, logits, features, facts.get("comparable") == "yes", kind)
+            extent = Extent(arrays["centres"], arrays["radii"]) if "radii" in arrays else None
+            return cls(
+                *(scores, logits, features, facts.get("comparable") == "yes", kind, extent),
+                digests=json.loads(facts.get("digests", "[]")),
+                labelled=json.loads(facts.get("labelled", "{}")),
+            )
 
 
 def softmax(scores: Floats) -> Floats:

@@ -101,7 +101,7 @@ class Run:
             if training.begun("discover") is None:
                 self._adopt_weights(training, method)
             training.train("discover", method)
-            return finish(training, method, self.source)
+            return finish(training, method, self.source, self.data.split)
 
     def pretrain(self, until: str | None = None) -> None:
         """Train the stages before discovery, or up to `until`, and cache their weights."""

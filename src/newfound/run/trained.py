@@ -26,6 +26,7 @@ from newfound.engine.evaluate import Viewer, scores_of
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings, load_data
+from newfound.run.pile import Pile
 from newfound.run.recipe import build_method, stored_recipe
 from newfound.run.training import State, best_head, check_same_images
 
@@ -132,6 +133,10 @@ class Prediction:
     """(n, D) if requested."""
     left_out: Sequence[str]
     """Files that could not be read, each with the reason."""
+    unsorted: NDArray[np.bool_]
+    """(n,) whether an image is too far from its most probable class."""
+    digests: Sequence[str]
+    """(n,) of their contents, if they are files."""
 
 
 def predict(folder: Folder, images: Path, strict: bool = False, with_features: bool = False) -> Prediction:
@@ -152,7 +157,12 @@ def predict(folder: Folder, images: Path, strict: bool = False, with_features: b
         pile, skipped = load_pile(images, look.stored, strict, look.crops)
     shares = run.shares(pile)
     features = run.features(pile).cpu().numpy() if with_features else None
-    return Prediction([os.path.abspath(name) for name in pile.names], shares, features, skipped)
+    unsorted, extent = np.zeros(len(shares), dtype=bool), Pile.read(folder.pile).extent
+    if extent:
+        vectors = run.viewer.over(pile.to(run.viewer.device), lambda x: x).cpu().numpy()
+        unsorted = extent.outside(vectors, shares.argmax(1))
+    paths = [os.path.abspath(name) for name in pile.names]
+    return Prediction(paths, shares, features, skipped, unsorted, pile.contents())
 
 
 @dataclass(frozen=True)

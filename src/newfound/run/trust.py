@@ -71,6 +71,7 @@ def find_hidden(
         number=_counted(run) if vectors or results.estimate else None,
         calibration_error=found.calibration.error,
         kmeans=_kmeans(data, recipe.run.seed) if vectors else None,
+        unsorted=found.unsorted / len(data.split.unlabelled),
     )
     write_record(folder.trust, trust)
     return trust
