@@ -22,6 +22,7 @@ _HOMES = {
     "from_arrays": "newfound.data.arrays",
     "from_embeddings": "newfound.data.vectors",
     "from_folders": "newfound.data.folders",
+    "from_run": "newfound.api",
     "load_benchmark": "newfound.data.benchmarks",
     "benchmark_names": "newfound.data.benchmarks",
     "method_names": "newfound.core.registry",

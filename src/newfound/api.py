@@ -19,12 +19,14 @@ from newfound.core.errors import DataError, UsageError, one_line
 from newfound.core.files import AnyPath
 from newfound.core.registry import recipe_for
 from newfound.core.settings import Positive
+from newfound.core.source import PileKind
 from newfound.data import load
 from newfound.data.dataset import Dataset
 from newfound.data.images import ImageSet
 from newfound.data.vectors import embedded
 from newfound.metrics import clustering
 from newfound.review.export import write_export
+from newfound.review.next import NEXT_PILE, next_source
 from newfound.review.page import write_page
 from newfound.review.review import Predictions, Review
 from newfound.run import trained
@@ -36,11 +38,29 @@ from newfound.run.frozen import Embeddings
 from newfound.run.models import Estimate, Results
 from newfound.run.recipe import split_settings
 from newfound.run.run import Run, check_folder, request_of, source_of
-from newfound.run.start import start
+from newfound.run.start import precedent, start
 
 log = logging.getLogger("newfound")
 Given = Annotated[Dataset | None, PlainValidator(lambda given: given)]
 """A data set, which `opened` checks."""
+
+
+@public
+def from_run(
+    run: AnyPath,
+    out: AnyPath,
+    *,
+    unlabelled: AnyPath | None = None,
+    num_novel: Positive | None = None,
+    pile: PileKind = NEXT_PILE,
+) -> Dataset:
+    """The data set of a next run in the folder `out`, after the review of `run`.
+
+    Labelled are the images that were so before, and those that were named, accepted or moved into a class.
+    All others are the pile, and so are the `unlabelled` ones: a folder, a CSV or a list of new images.
+    """
+    new = None if unlabelled is None else Path(unlabelled)
+    return load(next_source(Review.open(run), Folder(Path(out)), new, num_novel, pile))
 
 
 @public
@@ -73,9 +93,8 @@ def opened(method: str | None, data: Given, out: AnyPath, resume: bool, settings
         raise UsageError("Pass the data set that newfound.from_arrays or from_folders makes with num_novel.")
     search, others = split_settings(settings)
     folder = Folder(Path(out))
-    begun = folder.request() if resume and folder.config.exists() else None
     given, side = source_of(data), data.split.look.stored
-    begin = start(given, method, others, lambda: side, begun)
+    begin = start(given, method, others, lambda: side, precedent(folder, given, resume))
     recipe = recipe_for(begin.method, begin.source.name, begin.settings)
     check_folder(folder, request_of(recipe, begin.source), resume, data.num_novel is None)
     if begin.source.frozen:

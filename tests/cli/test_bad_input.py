@@ -52,6 +52,12 @@ def test_a_method_that_trains_nothing_has_no_epochs() -> None:
     untouched(2, ("discover", "kmeans", *DIGITS, *UNTRAINED, "epochs=5"), "epochs", "kmeans")
 
 
+def test_a_run_to_follow_is_reviewed_and_the_only_source() -> None:
+    untouched(2, ("discover", "--from", "nowhere"), "There is no run in nowhere.")
+    refused(2, ("discover", "--from", "runs/mine"), "--from needs --out")
+    untouched(2, ("discover", "--from", "runs/mine", *DIGITS), "--unlabelled alone")
+
+
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     untouched(2, ("discover", "iic", *DIGITS, *changed(TINY, "device=cuda:7")), "cuda:7", "0 GPUs")

@@ -30,7 +30,9 @@ IMAGES = {"--data", "--data-dir", "--subset", "--labelled", "--unlabelled", "--s
 TRAINING = {"method", "settings", *IMAGES, "--out", "--stop-after"}
 SURFACE = {
     "demo": {"--out", "--seed"},
-    "discover": {*TRAINING, "--embeddings", "--num-novel", "--pile", "--until", "--pretrained", "--resume"},
+    "discover": {
+        *(*TRAINING, "--embeddings", "--num-novel", "--pile", "--from", "--until", "--pretrained", "--resume")
+    },
     "estimate": {*TRAINING, "--embeddings", "--pile", "--algorithm", "--resume"},
     "embed": {"images", "--encoder", "--out", "--views", "--strict"},
     "predict": {"run", "images", "--out", "--overwrite", "--strict"},

@@ -13,13 +13,14 @@ from newfound.cli.console import console, show_data, show_warnings
 from newfound.cli.progress import Progress, cpu_advice
 from newfound.cli.results import curve_table, show_results
 from newfound.cli.signals import Stopping
-from newfound.core.errors import unknown
+from newfound.core.errors import UsageError, unknown
 from newfound.core.registry import recipe_for
 from newfound.core.settings import Overrides
 from newfound.core.source import Source
 from newfound.data.folders import usual_side
 from newfound.estimate.trial import PREFIX, EstimateConfig
 from newfound.report.figures import draw_estimate, verdict
+from newfound.review.next import NEXT_PILE, next_source
 from newfound.review.page import write_page
 from newfound.review.review import Review
 from newfound.run.folder import Folder
@@ -27,7 +28,7 @@ from newfound.run.frozen import load_data
 from newfound.run.models import Estimate
 from newfound.run.recipe import split_settings
 from newfound.run.run import Run, check_folder, request_of
-from newfound.run.start import start
+from newfound.run.start import precedent, start
 from newfound.run.trained import Pictures, has_pictures
 
 EPILOGS = {
@@ -52,6 +53,15 @@ def discover(
     pile: opt.Pile = None,
     size: opt.Size = None,
     strict: opt.Strict = False,
+    follows: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Go on from a reviewed run: its labelled images, and what was named or accepted, are "
+            "labelled; all others, and those of --unlabelled, are the pile.",
+        ),
+    ] = None,
     until: Annotated[
         str | None,
         typer.Option(metavar="STAGE", help="Only pretrain, up to this stage, and cache the weights."),
@@ -64,9 +74,15 @@ def discover(
     stop_after: opt.StopAfter = None,
 ) -> None:
     """Find the novel classes: pretrain, discover, write the results, assignments and a page."""
-    source = opt.source_of(
-        data, data_dir, subset, labelled, unlabelled, size, strict, num_novel, embeddings, pile
-    )
+    if follows is None:
+        source = opt.source_of(
+            data, data_dir, subset, labelled, unlabelled, size, strict, num_novel, embeddings, pile
+        )
+    elif out is None or any((data, data_dir, subset, labelled, size, embeddings)):
+        raise UsageError("--from needs --out; of the options of images it takes --unlabelled alone.")
+    else:
+        new, number = unlabelled and Path(unlabelled), opt.number_of(num_novel)
+        source = next_source(Review.open(follows), Folder(out), new or None, number, pile or NEXT_PILE)
     method, overrides = opt.method_and_settings(method, settings)
     if pretrained is not None:
         overrides["pretrained"] = str(pretrained)
@@ -142,7 +158,7 @@ def _opened(
     folder = Folder(out or Path("runs") / "-".join(filter(None, (source.title, method))))
     unknown_number = auto or source.benchmark is None is source.num_novel
     search, others = split_settings(settings) if unknown_number else ({}, settings)
-    begun = folder.request() if resume and folder.config.exists() else None
+    begun = precedent(folder, source, resume)
     begin = start(source, method, others, lambda: usual_side(source), begun)
     recipe = recipe_for(begin.method, begin.source.name, begin.settings)
     check_folder(folder, request_of(recipe, begin.source), resume, unknown_number)

@@ -103,6 +103,11 @@ def parse_overrides(arguments: Sequence[str]) -> dict[str, str]:
     return out
 
 
+def number_of(num_novel: str | None) -> int | None:
+    """The number of novel classes; None if it is to be estimated."""
+    return None if num_novel in (None, AUTO) else int(num_novel)
+
+
 def source_of(
     data: str | None,
     data_dir: str | None,
@@ -116,7 +121,6 @@ def source_of(
     pile: PileKind | None = None,
 ) -> Source:
     """The images that the options name."""
-    number = None if num_novel in (None, AUTO) else int(num_novel)
     return Source(
         benchmark=data,
         data_dir=data_dir,
@@ -125,7 +129,7 @@ def source_of(
         unlabelled=unlabelled,
         size=size,
         strict=strict,
-        num_novel=number,
+        num_novel=number_of(num_novel),
         embeddings=embeddings,
         pile=pile or (None if data else OWN_PILE),
     )

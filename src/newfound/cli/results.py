@@ -80,7 +80,7 @@ def show_results(results: Results) -> None:
         console().print(f"Images in known classes: {sum(results.known_sizes):,}")
     console().print(f"Images in each novel class: {', '.join(map(str, results.cluster_sizes))}")
     if results.unsorted:
-        console().print(f"Unsorted images, which are far from every class: {results.unsorted:,}")
+        console().print(f"Unsorted images, too far from the class they are most like: {results.unsorted:,}")
     console().print(confidence_line(results))
     show_warnings(results.warnings)
 

@@ -56,6 +56,12 @@ class Source(BaseModel, extra="forbid", frozen=True):
     """The algorithm that `num_novel` comes from, where it was estimated."""
     held_out: Count | None = None
     """How many known classes are treated as novel; the images of the true novel ones are dropped."""
+    follows: str | None = None
+    """The run whose review has settled some labels."""
+    class_ids: dict[str, int] | None = None
+    """Its classes that are known now, with their ids."""
+    next_id: int = 0
+    """The first id that it has not used."""
 
     @field_validator("labelled", "unlabelled", "embeddings")
     @classmethod
@@ -89,6 +95,12 @@ class Source(BaseModel, extra="forbid", frozen=True):
     def has_truth(self) -> bool:
         """Whether the classes of its unlabelled images are known to the evaluator."""
         return self.benchmark is not None or self.held_out is not None
+
+    def ids_of(self, known: Sequence[str], num_novel: int) -> list[int] | None:
+        """The ids of the known classes, then of the novel ones; None if they are 0, 1, ..."""
+        if self.class_ids is None:
+            return None
+        return [*(self.class_ids[name] for name in known), *range(self.next_id, self.next_id + num_novel)]
 
     def relative(self, paths: Sequence[str]) -> list[str]:
         """Paths without the folder they were given in, so that they stay the same when it moves.

@@ -122,6 +122,14 @@ class Review:
         """(n,) whether a reviewer has accepted the class of an image, or moved it there."""
         return accepted_after(self.edits, len(self.assignments.ids))
 
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """(n,) whether a reviewer has decided which class an image is in, by accepting or naming it."""
+        ids, named = self.ids, [key for edit in self.edits if isinstance(edit, Rename) for key in edit.ids]
+        merged = np.isin(ids, self.known) & (ids != self.found_ids)
+        settled: NDArray[np.bool_] = (self.accepted | np.isin(ids, named) | merged) & (ids != UNSORTED_ID)
+        return settled
+
     def kind(self, key: int) -> Kind:
         """Of a class."""
         return "unsorted" if key == UNSORTED_ID else "known" if key in self.known else "novel"

@@ -46,7 +46,11 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
     folder, recipe, account = training.folder, training.recipe, training.account
     split, head, viewer = training.data.split, best_head(training.lines), training.viewer(method)
     known = training.data.class_names[: method.task.num_known]
-    classes = Classes(known=list(known), novel=list(novel_names(known, method.task.num_novel)))
+    classes = Classes(
+        known=list(known),
+        novel=list(novel_names(known, method.task.num_novel)),
+        ids=source.ids_of(known, method.task.num_novel),
+    )
     predicted = scores_of(method, viewer, split.unlabelled)
     features = viewer.over(split.unlabelled, method.encoder).to(torch.float16)
     calibration = _calibrated(training, method, head)

@@ -31,6 +31,8 @@ class Folder:
         self.checkpoint, self.metrics = path / "checkpoint.safetensors", path / "metrics.jsonl"
         self.assignments, self.pile = path / "assignments.csv", path / "pile.safetensors"
         self.report, self.edits = path / "report.html", path / "edits.jsonl"
+        self.images = path / "images.csv"
+        """The images of a run that follows another one."""
         self.estimate, self.trust = path / "estimate" / "estimate.json", path / "trust.json"
         written = (self.checkpoint, self.metrics, self.results, self.assignments, self.pile, self.report)
         self.files = (self.config, *written)

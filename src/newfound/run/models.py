@@ -181,7 +181,7 @@ class Results(Versioned):
     known_sizes: list[Count] | None = None
     """Images in each known class; None where the pile is novel."""
     unsorted: int = 0
-    """Images that are too far from every class to be in one."""
+    """Images that are too far from the class they are most like."""
     warnings: list[str] = Field(default_factory=list)
     task_aware: TaskAware | None = None
     """None without ground truth."""

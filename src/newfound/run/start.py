@@ -7,6 +7,7 @@ method has for them.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from newfound.core.errors import Hint, UsageError
@@ -16,6 +17,7 @@ from newfound.core.source import Source
 from newfound.data.benchmarks import find_benchmark
 from newfound.engine.device import resolve_device
 from newfound.nn.encoders import PREFERRED, encoder_class, missing, preprocessing_of
+from newfound.run.folder import Folder
 from newfound.run.frozen import version_of
 from newfound.run.models import Request
 from newfound.run.recipe import DEFAULT_METHOD, MIXED_METHOD, VECTOR_METHOD
@@ -36,6 +38,13 @@ class Start:
     settings: dict[str, Any]
 
 
+def precedent(folder: Folder, source: Source, resume: bool) -> Request | None:
+    """The run whose choices a new call takes over: the one to resume, or the one that it follows."""
+    if resume and folder.config.exists():
+        return folder.request()
+    return Folder(Path(source.follows)).request() if source.follows else None
+
+
 def start(
     source: Source,
     method: str | None,
@@ -45,7 +54,7 @@ def start(
 ) -> Start:
     """Choose what the call leaves open, and say so.
 
-    `side` tells how large a user's own images are; `begun` is the run to resume, which has chosen before.
+    `side` tells how large a user's own images are; `begun` is the `precedent`, which has chosen before.
     """
     if source.name != "vectors":
         source, settings = _with_encoder(source, method, settings, side, begun)
