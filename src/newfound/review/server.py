@@ -109,6 +109,7 @@ class Live:
             if len(review.log) != posted.seen:
                 changed = b"The classes were edited in the meantime. Reload the page."
                 return Answer(changed, status=HTTPStatus.CONFLICT)
+            review.pile = self.pile
             APPLY[posted.verb](review, posted)
         except NewfoundError as error:
             return Answer(str(error).encode(), status=HTTPStatus.CONFLICT)

@@ -55,10 +55,11 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
     features = viewer.over(split.unlabelled, method.encoder).to(torch.float16)
     calibration = _calibrated(training, method, head)
     logits, scores = (each[head].cpu().numpy() / calibration.temperature for each in predicted)
+    known_by = [each.contents() if source.labelled else [] for each in (given.labelled, given.unlabelled)]
     pile = Pile(
         *(scores, logits, features.cpu().numpy(), method.joint, split.pile),
-        digests=split.unlabelled.contents(),
-        labelled=dict(zip(given.labelled.contents(), given.labels.tolist(), strict=False)),
+        digests=known_by[1],
+        labelled=dict(zip(known_by[0], given.labels.tolist(), strict=False)),
     )
     pile, unsorted = _with_extent(pile, given, viewer)
     pile.write(folder.pile)
