@@ -32,18 +32,29 @@ def _run(arguments: list[str]) -> int | None:
     if not LAUNCHERS & os.environ.keys():
         return run(arguments)
     from newfound.core import dist
-    from newfound.engine.trainer import follow
 
     if not dist.launched():
         return run(arguments)
     dist.join()
     try:
-        if dist.rank() == 0:
-            return run(arguments)
-        ignore_interrupts()
-        logging.disable()
-        warnings.simplefilter("ignore")
-        follow()
-        return 0
+        return _follow() if dist.rank() else run(arguments)
     finally:
         dist.leave()
+
+
+def _follow() -> int:
+    """Train with the first process; its Ctrl-C, its log and its errors are not repeated."""
+    from newfound.core.dist import ProcessLostError
+    from newfound.core.errors import NewfoundError
+    from newfound.engine.trainer import follow
+
+    ignore_interrupts()
+    logging.disable()
+    warnings.simplefilter("ignore")
+    try:
+        follow()
+    except NewfoundError as error:
+        if not isinstance(error, ProcessLostError):
+            print(f"error: {error.message}", file=sys.stderr)
+            return error.exit_code
+    return 0

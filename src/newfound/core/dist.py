@@ -36,6 +36,10 @@ _broken = False
 """Whether an error ended their work, so that some may still be waiting for others within a step."""
 
 
+class ProcessLostError(RunError):
+    """Another process is gone."""
+
+
 def world() -> int:
     """The number of processes."""
     return dist.get_world_size() if _orders else 1
@@ -67,7 +71,9 @@ def _answered() -> Iterator[None]:
     except BaseException as error:
         _broken = True
         if isinstance(error, RuntimeError) and re.search("onnection (closed|reset)", str(error)):
-            raise RunError("Another process of this run has ended; its own output says why.") from None
+            raise ProcessLostError(
+                "Another process of this run has ended; its own output says why."
+            ) from None
         raise
 
 
@@ -87,12 +93,10 @@ def count(rows: int) -> int:
 
 def _places(rows: int | None, device: torch.device) -> Tensor:
     """This process's share of `rows`, or by default of the labelled and of the unlabelled rows of a batch."""
-    kinds, first = _batch if rows is None else (rows,), 0
-    places = list[Tensor]()
-    for kind in kinds:
-        own = _own(kind)
-        places.append(torch.arange(first + own.start, first + own.stop, device=device))
-        first += kind
+    kinds = _batch if rows is None else (rows,)
+    first = [sum(kinds[:number]) for number in range(len(kinds))]
+    own = [_own(kind) for kind in kinds]
+    places = [torch.arange(f + o.start, f + o.stop, device=device) for f, o in zip(first, own, strict=True)]
     return torch.cat(places)
 
 
@@ -241,6 +245,8 @@ def processes(number: int) -> Iterator[None]:
 
 def check_device(wanted: str, number: int) -> None:
     """Refuse more processes than GPUs, and one GPU for all of them."""
-    gpus = 0 if wanted == "cpu" else torch.cuda.device_count()
-    if number > 1 and (":" in wanted or (gpus and number > gpus)):
-        raise UsageError(f"devices={number} needs as many GPUs, or device=cpu; torch finds {gpus} GPUs here.")
+    gpus, several = 0 if wanted == "cpu" else torch.cuda.device_count(), max(number, world()) > 1
+    if several and ":" in wanted:
+        raise UsageError(f"Each of several processes takes a GPU of its own, so device cannot be {wanted!r}.")
+    if world() == 1 and number > gpus > 0:
+        raise UsageError(f"devices={number}, but torch finds {gpus} GPUs here.")

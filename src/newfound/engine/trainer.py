@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from newfound.core import dist
-from newfound.core.errors import NewfoundError, RunError
+from newfound.core.errors import RunError
 from newfound.core.learner import Bank, Learner
 from newfound.core.seed import derive
 from newfound.core.settings import TrainConfig
@@ -153,7 +153,8 @@ class Trainer:
                 raise Paused(epoch, done, time.perf_counter() - start, tensors)
         sums = {name: value.cpu() for name, value in self.step.sums.items()}
         losses = {name: value.mean().item() / self.loader.steps for name, value in sums.items()}
-        self._check(epoch, losses)
+        if dist.rank() == 0:
+            self._check(epoch, losses)
         self.learner.after_epoch(self.bank, self.step.clock)
         if epoch + 1 == self.train.epochs:
             self.learner.end(self.bank)
@@ -186,19 +187,18 @@ class Trainer:
 
 
 def follow() -> None:
-    """Train what the first process trains, until it leaves; an error of the run is left for it to report."""
+    """Train what the first process trains, until it leaves."""
     trainer: Trainer | None = None
     while (order := dist.receive()) is not None:
-        with suppress(NewfoundError):
-            if isinstance(order, int):
-                assert trainer is not None
-                trainer.epoch(order)
-                continue
-            (parts, how), (optimiser, scaler), first_epoch = order
-            trainer = Trainer(*parts, **how)
-            trainer.optimiser.load_state_dict(optimiser)
-            trainer.step.scaler.load_state_dict(scaler)
-            trainer.begin(first_epoch)
+        if isinstance(order, int):
+            assert trainer is not None
+            trainer.epoch(order)
+            continue
+        (parts, how), (optimiser, scaler), first_epoch = order
+        trainer = Trainer(*parts, **how)
+        trainer.optimiser.load_state_dict(optimiser)
+        trainer.step.scaler.load_state_dict(scaler)
+        trainer.begin(first_epoch)
 
 
 class Notices:

@@ -37,7 +37,7 @@ def preflight(recipe: Recipe, split: Split) -> dict[str, float]:
             f"{recipe.method} assumes that no unlabelled image is of a known class; {able} do not.",
             Hint.PILE,
         )
-    dist.check_device(run.device, max(run.devices, dist.world()))
+    dist.check_device(run.device, run.devices)
     device = resolve_device(run.device)
     resolve_mode(run.mode, device, resolve_precision(run.precision, device), steps=0)
     if run.weights and run.pretrained:

@@ -258,9 +258,9 @@ class Training:
         bank = TrainingBank(self.viewer(learner), self.data.split)
         steps = loader.steps * (train.epochs - first)
         mode = devices.resolve_mode(self.recipe.run.mode, self.device, self.precision, steps=steps)
-        if mode != "eager" and dist.world() > 1:
-            log.info("%s: several processes run the step eagerly, neither compiled nor captured", stage)
-            mode = "eager"
+        if mode == "graph" and dist.world() > 1:
+            log.info("%s: the step of several processes is compiled, but not captured", stage)
+            mode = "compiled"
         if self._fallback and steps:
             log.info(self._fallback)
             self._fallback = ""

@@ -1,0 +1,84 @@
+"""A run of several processes that are killed, and resumed by another number of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+
+from newfound.core.errors import CheckpointError
+from newfound.engine.checkpoint import Checkpoint
+from newfound.run.folder import Folder
+
+pytestmark = pytest.mark.slow
+COMMAND = [
+    *("-m", "newfound", "discover", "rs", "--data", "digits", "--subset", "24", "checkpoint_seconds=0"),
+    *("device=cpu", "rotnet.epochs=1", "known.epochs=1", "lr=0.001", "rotnet.lr=0.001", "known.lr=0.001"),
+]
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def begun(command: list[str], out: Path) -> subprocess.Popen[str]:
+    """The command, once it has trained an epoch of discovery."""
+    call = [sys.executable, *command, "--out", str(out)]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(call, text=True, start_new_session=True, env=ENVIRONMENT, **pipes)  # type: ignore[call-overload]
+    until = time.monotonic() + 120
+    while time.monotonic() < until and process.poll() is None:
+        with suppress(CheckpointError):
+            if Checkpoint.load(out / "checkpoint.safetensors").state["stage"] == "discover":
+                return process  # type: ignore[no-any-return]
+        time.sleep(0.02)
+    raise AssertionError(process.communicate()[1])
+
+
+def finished(command: list[str], out: Path) -> dict[str, torch.Tensor]:
+    call = [sys.executable, *command, "--out", str(out)]
+    subprocess.run(call, check=True, capture_output=True, timeout=120, env=ENVIRONMENT)
+    return Checkpoint.load(out / "checkpoint.safetensors").weights
+
+
+def test_a_run_killed_with_two_processes_is_resumed_with_one(tmp_path: Path) -> None:
+    whole = finished([*COMMAND, "epochs=12"], tmp_path / "a" / "run")
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    killed = begun([*torchrun, *COMMAND, "epochs=12"], tmp_path / "b" / "run")
+    for process in children(killed.pid):
+        os.kill(process, signal.SIGKILL)
+    killed.communicate(timeout=60)
+    resumed = finished([*COMMAND, "epochs=12", "--resume"], tmp_path / "b" / "run")
+    trained_on = {session.hardware for session in Folder(tmp_path / "b" / "run").read_results().sessions}
+    assert trained_on == {"2 x CPU, 1 thread", "CPU, 1 thread"}
+    for key, value in whole.items():
+        torch.testing.assert_close(resumed[key], value, atol=1e-5, rtol=0)
+
+
+def test_no_process_outlives_the_others(tmp_path: Path) -> None:
+    leader = begun([*COMMAND, "devices=2", "epochs=1000"], tmp_path / "run")
+    (follower,) = children(leader.pid)
+    os.kill(follower, signal.SIGKILL)
+    assert "error: Another process of this run has ended" in leader.communicate(timeout=30)[1]
+    assert leader.returncode == 1
+    leader = begun([*COMMAND, "devices=2", "epochs=1000", "--resume"], tmp_path / "run")
+    leader.kill()
+    assert not leader.communicate(timeout=30)[1]
+    until = time.monotonic() + 30
+    while is_alive(leader.pid) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not is_alive(leader.pid)
+
+
+def is_alive(group: int) -> bool:
+    """Whether a process of the group is left."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, 0)
+        return True
+    return False
+
+
+def children(process: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
