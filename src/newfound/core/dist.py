@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from io import BytesIO
 from typing import Any
@@ -208,7 +208,8 @@ def leave() -> None:
     if _orders is None:
         return
     if rank() == 0 and not _broken:
-        send(None)
+        with suppress(ProcessLostError):
+            send(None)
     _orders = None
     dist.destroy_process_group()
 

@@ -1,0 +1,86 @@
+"""How processes find each other and divide a batch; tests/contract/test_processes.py trains with two."""
+
+import os
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from newfound.core import dist
+from newfound.core.errors import UsageError
+
+SLURM = {
+    "SLURM_PROCID": "5",
+    "SLURM_LOCALID": "1",
+    "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_STEP_NODELIST": "gpu[03-04]",
+    "SLURM_JOB_ID": "1234567",
+}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [("gpu[03-04]", "gpu03"), ("node1,node2", "node1"), ("a-b[7,9-11],c1", "a-b7"), ("alone", "alone")],
+)
+def test_slurm_says_where_the_processes_are(nodes: str, first: str) -> None:
+    with patch.dict(os.environ, SLURM | {"SLURM_STEP_NODELIST": nodes}, clear=True):
+        assert dist.launched()
+        found = [
+            os.environ[key] for key in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        ]
+    assert found == ["5", "1", "8", first, "34567"]
+
+
+def test_what_the_user_says_precedes_slurm() -> None:
+    with patch.dict(os.environ, SLURM | {"MASTER_ADDR": "here"}, clear=True):
+        assert dist.launched()
+        assert os.environ["MASTER_ADDR"] == "here"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"RANK": "0", "WORLD_SIZE": "1"}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}],
+    ids=["none", "torchrun with one", "a batch script of Slurm without srun"],
+)
+def test_one_process_is_not_launched(environment: dict[str, str]) -> None:
+    with patch.dict(os.environ, environment, clear=True):
+        assert not dist.launched()
+
+
+@pytest.mark.parametrize(("world", "labelled", "unlabelled"), [(2, 5, 8), (3, 0, 7), (4, 2, 9)])
+def test_every_row_of_a_batch_has_one_process(world: int, labelled: int, unlabelled: int) -> None:
+    rows = torch.arange(labelled + unlabelled)
+    seen, kinds = list[int](), list[int]()
+    for rank in range(world):
+        with (
+            patch.object(dist, "world", lambda: world),
+            patch.object(dist, "rank", lambda rank=rank: rank),
+            dist.sharing(labelled, unlabelled),
+        ):
+            own = dist.share(rows).tolist()
+            kinds.append(dist.count(labelled))
+        assert own == sorted(own)
+        assert kinds[-1] == sum(row < labelled for row in own)
+        seen += own
+    assert sorted(seen) == rows.tolist()
+    assert max(kinds) - min(kinds) <= 1
+
+
+def test_one_process_has_everything() -> None:
+    rows = torch.rand(5, 2)
+    with dist.sharing(2, 3):
+        assert dist.share(rows) is rows
+        assert dist.gather(rows) is rows
+        assert dist.count(2) == 2
+        assert not dist.is_sharing()
+    assert (dist.rank(), dist.world()) == (0, 1)
+
+
+def test_more_processes_than_gpus_are_refused() -> None:
+    with patch.object(torch.cuda, "device_count", lambda: 2):
+        for wanted, number in (("auto", 2), ("cuda:1", 1), ("cpu", 8)):
+            dist.check_device(wanted, number)
+        with pytest.raises(UsageError, match="devices=3, but torch finds 2 GPUs here"):
+            dist.check_device("auto", 3)
+        with pytest.raises(UsageError, match="device cannot be 'cuda:1'"):
+            dist.check_device("cuda:1", 2)
