@@ -99,9 +99,11 @@ def opened(method: str | None, data: Given, out: AnyPath, resume: bool, settings
     check_folder(folder, request_of(recipe, begin.source), resume, data.num_novel is None)
     if begin.source.frozen:
         data = embedded(data, Embeddings(begin.source, folder.cache, recipe.run.device))
-        data = replace(data, source=begin.source, size_reason=f"by {begin.source.frozen}")
-    elif begin.source != given:  # images of another size
+        data = replace(data, size_reason=f"by {begin.source.frozen}")
+    elif begin.source.size != given.size:
         data = load(begin.source)
+    split = replace(data.split, pile=begin.source.pile or data.split.pile)
+    data = replace(data, split=split, source=begin.source)
     return Run(folder, data, recipe, search=search, resume=resume, watch=LogProgress())
 
 

@@ -5,6 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from newfound.core.errors import DataError, UsageError
+from newfound.core.source import Source
 from newfound.data.arrays import array_images, from_arrays
 from newfound.data.own import choose_side
 
@@ -20,7 +21,7 @@ def test_labels_and_the_pile() -> None:
     images = _images(6, 12, 12, 3)
     dataset = from_arrays(images, [7, -1, 3, -1, 7, -1], 2)
     split = dataset.split
-    assert (dataset.truth, dataset.source) == (None, None)
+    assert (dataset.truth, dataset.source) == (None, Source(arrays=dataset.fingerprint(), num_novel=2))
     assert dataset.class_names == ("3", "7", "novel-1", "novel-2")
     assert split.labels.tolist() == [1, 0, 1]
     assert list(split.labelled.names) == ["image-0", "image-2", "image-4"]

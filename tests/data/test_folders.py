@@ -139,8 +139,8 @@ def test_our_own_assignments_and_repeated_files(labelled: Path, pile: Path, tmp_
     assert len(load_pile(tmp_path / "ours.csv", 8, strict=True)[0]) == 2
     (tmp_path / "pile.csv").write_text("pile/a/0.png,zebra\npile/a/1.png,cat\n")
     with pytest.raises(DataError, match="'cat' is a known class"):
-        strictly(labelled, tmp_path / "pile.csv", 2)
-    assert len(from_folders(labelled, tmp_path / "pile.csv", 2, pile="mixed").split.unlabelled) == 2
+        from_folders(labelled, tmp_path / "pile.csv", 2, pile="novel")
+    assert len(from_folders(labelled, tmp_path / "pile.csv", 2).split.unlabelled) == 2
 
 
 def test_sizes_differ(labelled: Path, pile: Path, paint: Paint) -> None:

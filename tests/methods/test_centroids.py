@@ -84,10 +84,20 @@ def test_settled_centres_are_means_weighted_by_the_assignments() -> None:
 
 def test_a_pile_is_divided_where_it_lags_most_behind_the_labelled_images() -> None:
     usual, found = torch.randn(40, generator=random()) + 2, torch.randn(60, generator=random(1))
-    limits = torch.cat([usual, found])
-    lags = [float((usual > t).float().mean() - (found > t).float().mean()) for t in limits]
-    assert dividing(usual, found, 1) == limits[int(np.argmax(lags))]
-    assert dividing(usual, found, 60) == found.max()  # as many novel images as there are classes
+    found[:20] += 2
+    steps = torch.cat([usual, found]).sort().values
+    between = (steps[1:] + steps[:-1]) / 2
+    lags = [float((usual > t).float().mean() - (found > t).float().mean()) for t in between]
+    assert dividing(usual, found, 1) == between[int(np.argmax(lags))]
+    assert (found < dividing(usual, found, 60)).all()  # as many novel images as there are classes
+
+
+def test_a_pile_is_not_divided_if_hardly_any_of_it_looks_known() -> None:
+    usual, found = torch.linspace(0, 1, 11), torch.linspace(-1, 0.2, 100)
+    for number, divided in ((2, False), (3, True)):  # 4 and 6 %
+        found[:number] = 0.55
+        assert bool((found > dividing(usual, found, 1)).any()) == divided
+    assert dividing(usual, torch.full((4,), 2.0), 4) == 2.5  # above all
 
 
 def test_no_image_is_its_own_neighbour() -> None:
@@ -228,6 +238,6 @@ def test_a_pile_without_known_images_is_one_of_novel_classes() -> None:
     bank = Blobs()
     open_pile, novel_pile = (fitted(bank=bank, pile=pile) for pile in ("mixed", "novel"))
     joint, scores = open_pile.both_scores(bank.novel)
-    assert (joint[0].argmax(1) < KNOWN).sum() <= 1  # the one at the limit
+    assert (joint[0].argmax(1) >= KNOWN).all()
     expected = novel_pile.both_scores(bank.novel)[1][0].argmax(1)
     assert hungarian_accuracy(scores[0].argmax(1), expected) > 0.98

@@ -88,9 +88,10 @@ def test_what_is_no_photograph_or_says_its_start_is_trained_from_scratch(
         (OWN, SIDE, {"trains": "last-block"}),
     ]
     for source, side, settings in cases:
+        source = source if source.benchmark else source.model_copy(update={"pile": "novel"})
         assert begin(source, "iic", side, **settings) == Start("iic", source, settings)
     assert caplog.text == ""
-    assert begin(method="dualrank") == Start("dualrank", OWN, {})  # which needs feature maps
+    assert begin(method="dualrank").source.frozen is None  # which needs feature maps
 
 
 def test_a_pretrained_encoder_is_frozen_unless_the_call_says_what_to_train(installed: set[str]) -> None:
@@ -115,7 +116,8 @@ def test_a_pretrained_encoder_is_frozen_unless_the_call_says_what_to_train(insta
 
 def test_vectors_have_a_default_method(installed: set[str]) -> None:
     for source in (Source(embeddings="feats", labelled="known.csv"), Source(arrays="0f", vectors=True)):
-        assert begin(source) == Start("centroids", source, {})
+        mixed = source.model_copy(update={"pile": "mixed"})
+        assert begin(source) == Start("centroids", mixed, {})
     assert begin(Source(benchmark="digits")).method == "iic"
 
 
@@ -124,6 +126,13 @@ def test_a_mixed_pile_has_a_default_method(installed: set[str]) -> None:
     for source in (Source(benchmark="digits-mixed"), Source(benchmark="digits", pile="mixed")):
         assert begin(source).method == "simgcd"
     assert (begin(mixed).method, encoder(begin(mixed))) == ("centroids", LITE)
+
+
+def test_an_open_pile_is_mixed_if_the_method_can_be_used_so(installed: set[str]) -> None:
+    for method, pile in (("gcd", "mixed"), ("rs", "novel")):
+        assert begin(method=method).source.pile == pile
+        assert begin(OWN.model_copy(update={"pile": "novel"}), method).source.pile == "novel"
+    assert begin(Source(benchmark="digits"), "gcd").source.pile is None
 
 
 def test_a_run_is_resumed_as_it_began(installed: set[str]) -> None:

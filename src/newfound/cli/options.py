@@ -10,7 +10,7 @@ import typer
 
 from newfound.cli.signals import time_after
 from newfound.core.errors import UsageError
-from newfound.core.source import OWN_PILE, PileKind, Source
+from newfound.core.source import PileKind, Source
 
 AUTO = "auto"
 """--num-novel where the number is to be estimated."""
@@ -61,7 +61,7 @@ Pile = Annotated[
     PileKind | None,
     typer.Option(
         help="mixed: unlabelled images may be of known classes; novel: none is. The default for your own "
-        f"images is {OWN_PILE}; a benchmark has its own."
+        "images is mixed, for methods that can do that; a benchmark has its own."
     ),
 ]
 Size = Annotated[int | None, typer.Option(help="Resize the images to this many pixels a side.")]
@@ -131,7 +131,7 @@ def source_of(
         strict=strict,
         num_novel=number_of(num_novel),
         embeddings=embeddings,
-        pile=pile or (None if data else OWN_PILE),
+        pile=pile,
     )
 
 

@@ -10,8 +10,6 @@ from newfound.core.settings import Count, Positive
 
 PileKind = Literal["mixed", "novel"]
 """Whether unlabelled images may be of known classes too, or are of novel classes only."""
-OWN_PILE: PileKind = "novel"
-"""What is assumed of a user's own images unless they say otherwise."""
 UNSORTED = "unsorted"
 """The group of images that are in no class."""
 
@@ -39,7 +37,7 @@ class Source(BaseModel, extra="forbid", frozen=True):
     num_novel: Count | None = None
     """How many novel classes to look for; None if unknown, or if the benchmark says it."""
     pile: PileKind | None = None
-    """None: as the benchmark says, or `novel` for own images."""
+    """None: as the benchmark says; of own images, `mixed` if the method can be used so."""
     size: Positive | None = None
     strict: bool = False
     arrays: str | None = None

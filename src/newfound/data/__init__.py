@@ -47,14 +47,11 @@ def load(source: Source, frozen: "Frozen | None" = None) -> "Dataset":
     elif source.labelled and source.embeddings:
         from newfound.data.vectors import from_embedding_files
 
-        dataset = from_embedding_files(
-            source.embeddings, source.labelled, source.num_novel, pile=source.pile or "novel"
-        )
+        dataset = from_embedding_files(source.embeddings, source.labelled, source.num_novel, pile=source.pile)
         assert dataset.source is not None
         source = source.model_copy(update={"embedded_by": dataset.source.embedded_by})
     elif source.labelled and source.unlabelled:
-        options = source.model_dump(include={"num_novel", "size", "strict", "subset"})
-        options["pile"] = source.pile or "novel"
+        options = source.model_dump(include={"num_novel", "pile", "size", "strict", "subset"})
         dataset = from_folders(source.labelled, source.unlabelled, **options, frozen=frozen)
     else:
         raise UsageError("No images were given.", Hint.SOURCE)

@@ -1,6 +1,7 @@
 """Data sets from numpy arrays."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
@@ -11,7 +12,7 @@ from PIL import Image
 from newfound.core.calls import public
 from newfound.core.errors import DataError
 from newfound.core.settings import Positive
-from newfound.core.source import OWN_PILE, PileKind
+from newfound.core.source import PileKind, Source
 from newfound.data.dataset import Dataset, Split
 from newfound.data.decode import Size, resized, to_rgb
 from newfound.data.files import MISSING
@@ -33,13 +34,13 @@ UNLABELLED = -1
 
 @public
 def from_arrays(
-    images: Arrays, labels: Labels, num_novel: Positive | None = None, *, pile: PileKind = OWN_PILE
+    images: Arrays, labels: Labels, num_novel: Positive | None = None, *, pile: PileKind | None = None
 ) -> Dataset:
     """A data set of images (n, H, W) or (n, H, W, C) and labels (n,), numbers or strings, -1 for none.
 
     Values are uint8, or floats from 0 to 1; C is 1, 3 or 4, the fourth channel being opacity. A list may
     contain images of different sizes. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled
-    images may be of known classes, "novel" if not.
+    images may be of known classes, "novel" if not; by default mixed if the method can be used so.
     """
     pictures = _pictures(images)
     given, classes = encoded(labels, len(pictures))
@@ -47,9 +48,10 @@ def from_arrays(
     known, others = np.flatnonzero(given >= 0), np.flatnonzero(given < 0)
     labelled, unlabelled = (_stacked(pictures, rows, (side, side)) for rows in (known, others))
     class_ids = torch.from_numpy(given[known])
-    split = Split(labelled, class_ids, unlabelled, len(classes), num_novel, own_look(side), pile)
+    split = Split(labelled, class_ids, unlabelled, len(classes), num_novel, own_look(side), pile or "novel")
     dark = dark_warnings(labelled, unlabelled)
-    return own_dataset("arrays", split, [str(label) for label in classes], reason, dark)
+    dataset = own_dataset("arrays", split, [str(label) for label in classes], reason, dark)
+    return replace(dataset, source=Source(arrays=dataset.fingerprint(), num_novel=num_novel, pile=pile))
 
 
 def array_images(images: Arrays, size: Size) -> ResidentImages:

@@ -14,7 +14,7 @@ from newfound.core.calls import public
 from newfound.core.errors import DataError, Hint, UsageError, shortened
 from newfound.core.files import AnyPath
 from newfound.core.settings import Positive
-from newfound.core.source import OWN_PILE, UNSORTED, PileKind, Source
+from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.data.dataset import Dataset, Split, rank_in_class
 from newfound.data.decode import Reading, Size, decode_all, stored_sizes
 from newfound.data.files import File, distinct, labelled_files, other_files, unlabelled_files
@@ -37,7 +37,7 @@ def from_folders(
     unlabelled: AnyPath,
     num_novel: Positive | None = None,
     *,
-    pile: PileKind = OWN_PILE,
+    pile: PileKind | None = None,
     size: Annotated[int, Ge(SMALLEST), Le(LARGEST)] | None = None,
     strict: bool = False,
     subset: Positive | None = None,
@@ -48,10 +48,10 @@ def from_folders(
     `labelled` is a folder with one subfolder per class, or a CSV. Its rows without a label, or with the label
     `unsorted`, join the unlabelled images, so one CSV may be both. `unlabelled` is a folder of any structure,
     a CSV, or a list of files. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled images
-    may be of known classes, "novel" if not. `size` is the side that images are resized to; by default it is
-    chosen from them. With `strict` a file that cannot be read is an error. `subset` keeps the first images of
-    each known class, and as many per novel class at even steps through the unlabelled images. A `frozen`
-    encoder makes vectors of the images.
+    may be of known classes, "novel" if not; by default mixed if the method can be used so. `size` is the side
+    that images are resized to; by default it is chosen from them. With `strict` a file that cannot be read is
+    an error. `subset` keeps the first images of each known class, and as many per novel class at even steps
+    through the unlabelled images. A `frozen` encoder makes vectors of the images.
     """
     # Absolute paths, so that files have the same names from any working directory.
     labelled, unlabelled = Path(os.path.abspath(labelled)), Path(os.path.abspath(unlabelled))
@@ -80,7 +80,8 @@ def from_folders(
         pile_images, _, pile_skipped = open_images(pile_paths, (side, side), strict, reading)
         skipped_images, warnings = [*known_skipped, *pile_skipped], reading.warnings
     names, labels = np.unique([known[row][1] for row in kept], return_inverse=True)
-    split = Split(known_images, torch.from_numpy(labels), pile_images, len(names), num_novel, look, pile)
+    sets = known_images, torch.from_numpy(labels), pile_images
+    split = Split(*sets, len(names), num_novel, look, pile or "novel")
     if gone := sorted({label for _, label in known} - set(names.tolist())):
         warnings.append(f"Known classes without a readable image were left out: {shortened(gone)}.")
     source = Source(labelled=str(labelled), unlabelled=str(unlabelled), num_novel=num_novel, subset=subset)
@@ -147,7 +148,7 @@ def is_resident(count: int, size: Size) -> bool:
 
 
 def _distinct_files(
-    labelled: Path, unlabelled: Path, kind: PileKind
+    labelled: Path, unlabelled: Path, kind: PileKind | None
 ) -> tuple[list[File], list[File], list[str]]:
     """Labelled files, unlabelled files, and what was left out and why; no file is in both or there twice."""
     files, left_out = labelled_files(labelled)

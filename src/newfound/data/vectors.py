@@ -19,7 +19,7 @@ from newfound.core.calls import public
 from newfound.core.errors import DataError, UsageError, shortened
 from newfound.core.files import open_plain, read_text, reading
 from newfound.core.settings import Count
-from newfound.core.source import OWN_PILE, UNSORTED, EncoderVersion, PileKind, Source
+from newfound.core.source import UNSORTED, EncoderVersion, PileKind, Source
 from newfound.data.arrays import UNLABELLED, Labels, check_unmasked, encoded
 from newfound.data.dataset import Dataset, Look, Split
 from newfound.data.files import labelled_files
@@ -84,13 +84,14 @@ def from_embeddings(
     num_novel: Count | None = None,
     *,
     names: Sequence[str] | None = None,
-    pile: PileKind = OWN_PILE,
+    pile: PileKind | None = None,
 ) -> Dataset:
     """A data set of vectors (n, D), or (n, V, D) with V views of each image, and labels (n,), -1 for none.
 
     Only the direction of a vector counts. Labels are numbers or strings; `names` (n,) are the images, if
     their paths are known; `num_novel` is None if it is unknown, and may be 0 if every vector is labelled.
-    `pile` is "mixed" if unlabelled vectors may be of known classes, "novel" if not.
+    `pile` is "mixed" if unlabelled vectors may be of known classes, "novel" if not; by default mixed if the
+    method can be used so.
     """
     values = unit_vectors(vectors)
     given, classes = encoded(labels, len(values))
@@ -102,7 +103,8 @@ def from_embeddings(
     known, others = (torch.from_numpy(np.flatnonzero(rows)) for rows in (given >= 0, given < 0))
     every, class_ids = Vectors(values, called), torch.from_numpy(given)[known]
     look = vector_look(values.shape[2])
-    split = Split(every.select(known), class_ids, every.select(others), len(classes), num_novel, look, pile)
+    sets = every.select(known), class_ids, every.select(others)
+    split = Split(*sets, len(classes), num_novel, look, pile or "novel")
     dataset = own_dataset("embeddings", split, [str(label) for label in classes], "", ())
     source = Source(arrays=dataset.fingerprint(), num_novel=num_novel, pile=pile, vectors=True)
     return replace(dataset, source=source)
@@ -157,7 +159,7 @@ def from_embedding_files(
     labelled: str | Path,
     num_novel: int | None = None,
     *,
-    pile: PileKind = OWN_PILE,
+    pile: PileKind | None = None,
 ) -> Dataset:
     """A data set of the vectors in files (see `read_embeddings`) and of labelled images.
 

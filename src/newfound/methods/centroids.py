@@ -177,10 +177,8 @@ class Centroids(Method):
         """
         usual = self.likeness(known, means)
         found = self.likeness(pile, (pile @ self.centres[: self.task.num_known].T).amax(1))
-        holds_known = 2 * (found > usual.median()).float().mean() > FEW
-        limit = dividing(usual, found, self.task.num_novel) if holds_known else found.amax()
-        self.limit.copy_(limit)
-        return found <= limit
+        self.limit.copy_(dividing(usual, found, self.task.num_novel))
+        return found <= self.limit
 
     def likeness(self, x: Tensor, means: Tensor) -> Tensor:
         """s of unit vectors (B, P) whose cosines with the nearest known mean are `means` (B,)."""
@@ -270,15 +268,18 @@ def settle(x: Tensor, start: Tensor, tau: float) -> tuple[Tensor, Tensor]:
 
 
 def dividing(usual: Tensor, found: Tensor, least: int) -> Tensor:
-    """The likeness that most of the labelled images `usual` (n_l,) exceed and most of `found` (n,) do not.
+    """The likeness of labelled images (n_l,) and of the pile (n,) → the one from which on a pile's are known.
 
-    At least so many of `found` do not.
+    It is above at least so many of the pile, and above all of it if that seems to hold no known images.
     """
-    limits = torch.cat([usual, found]).sort().values
-    up_to = [
-        torch.searchsorted(each.sort().values, limits, right=True) / len(each) for each in (usual, found)
-    ]
-    return torch.maximum(limits[(up_to[1] - up_to[0]).argmax()], found.kthvalue(least).values)
+    steps = torch.cat([usual, found]).sort().values
+    up_to = [torch.searchsorted(each.sort().values, steps, right=True) / len(each) for each in (usual, found)]
+    if 2 * (found > usual.median()).float().mean() > FEW:
+        step = torch.maximum(steps[(up_to[1] - up_to[0]).argmax()], found.kthvalue(least).values)
+    else:
+        step = found.amax()
+    above = torch.cat([steps[steps > step], steps[-1:] + 1])
+    return (step + above[0]) / 2
 
 
 def nearest(x: Tensor, others: Tensor, k: int) -> Tensor:

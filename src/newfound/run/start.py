@@ -1,4 +1,4 @@
-"""How a run begins: with which method, and from which encoder.
+"""How a run begins: with which method, from which encoder, and what it assumes of the pile.
 
 A frozen encoder is part of where the data comes from: discovery then sees vectors, with the settings that a
 method has for them.
@@ -64,6 +64,9 @@ def start(
         default, what = default_method(source)
         method = begun.method if begun else default
         log.info("method: %s, the default for %s", method, what)
+    if source.pile is None and not source.benchmark:
+        pile = "mixed" if method_entry(method).method.mixed else "novel"
+        source = source.model_copy(update={"pile": pile})
     return Start(method, source, dict(settings))
 
 
