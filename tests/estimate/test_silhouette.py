@@ -8,7 +8,11 @@ from sklearn.metrics import silhouette_score
 from torch import Tensor
 
 from newfound.estimate import silhouette as module
-from newfound.estimate.silhouette import silhouette
+from newfound.estimate.silhouette import silhouettes
+
+
+def silhouette(points: Tensor, clusters: Tensor, k: int) -> float:
+    return float(silhouettes(points, clusters, k).mean())
 
 
 def loops(points: Tensor, clusters: Tensor) -> float:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from newfound.core.errors import DataError, Hint, UsageError
-from newfound.estimate.silhouette import silhouette
+from newfound.estimate.silhouette import silhouettes
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.pseudo.kmeans import KMeans
@@ -72,7 +72,7 @@ def _trial(kmeans: KMeans, p: int, m: int, validation: torch.Tensor, theta: floa
     return Trial(
         extra=m,
         accuracy=hungarian_accuracy(clusters[: len(validation)], validation),
-        silhouette=silhouette(kmeans.points, clusters, p + m),
+        silhouette=float(silhouettes(kmeans.points, clusters, p + m).mean()),
         num_novel=int((sizes > theta * sizes.max()).sum()),
     )
 

@@ -1,11 +1,15 @@
 """Our estimate, for vectors: where the silhouette peaks in the metric that the known classes teach.
 
-    log k* = sum_k w_k log k,  w = softmax(s / tau),  s_k: silhouette of k-means with k clusters
+    log k* = sum_k w_k log k,  w = softmax(s / tau),  s_k: the mean silhouette of k clusters
 
-k runs over a geometric grid that is refined around its best. The vectors are whitened and averaged with their
-neighbours, as for `centroids`, and nothing is trained. How far to trust the number is asked of the known
-classes: some of them are hidden from the whitening and counted the same way, in equal sizes and in a long
-tail. The factor by which their number is missed at most in 80 % of these trials gives the range.
+The vectors are whitened and averaged with their neighbours, as for `centroids`, and nothing is trained.
+k-means cuts large classes into pieces before it finds the small ones. So a vector is drawn with a probability
+of one over the number of vectors around it, which leaves classes of about equal sizes, and every cluster
+counts the same in s, the mean of some draws.
+
+How far to trust the number is asked of the known classes: some of them are hidden from the whitening and
+counted the same way, in equal sizes and in long tails. The factor by which their number is missed at most in
+80 % of these trials gives the range.
 
 Shapes: n vectors, D features, P principal components.
 """
@@ -19,23 +23,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.estimate.silhouette import silhouette
+from newfound.estimate.silhouette import silhouettes
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
 from newfound.pseudo.kmeans import KMeans
 from newfound.pseudo.metric import average, principal_components, whitening
 
 FEWEST_TO_HIDE = 4
 """Known classes, of which some can be hidden."""
-COMPONENTS, SHRINKAGE, NEIGHBOURS = 256, 1.0, 10
+COMPONENTS, SHRINKAGE, NEIGHBOURS = 256, 1.0, 25
 """Principal components at most; how much the covariance is shrunk; neighbours in an average."""
+SAMPLE, SHARE, FEWEST = 2000, 0.5, 200
+"""Vectors that are looked at, at most; the share of them in a draw; the fewest in a draw."""
+DRAWS, RESTARTS, CLOSE, SOFTNESS = 3, 3, 0.65, 0.05
+"""Draws; runs of k-means on each; the cosine from which vectors are close, and how gradually."""
 RATIO, TAU = 1.15, 0.01
 """Of successive numbers of clusters; of the softmax over silhouettes."""
-SAMPLE = 1500
-"""Vectors that are clustered, at most."""
-TURNS, COVERED = 12, 0.8
+TURNS, COVERED = 9, 0.8
 """Times that classes are hidden, and the share of them that the range covers."""
-ENOUGH, TAIL = 100, 10
-"""Images of the largest hidden class; how many times as many as of the smallest in a long tail."""
+ENOUGH, TAILS = 200, (1, 10, 50)
+"""Images of the largest hidden class; how many times as many as of the smallest, in turn."""
 FARTHEST = 4
 """The largest number of clusters tried for hidden classes, of their number."""
 
@@ -75,12 +81,9 @@ def peak_trials(
     both = torch.cat([known, pile])
     mean = both.mean(0)
     basis = principal_components(both - mean, min(COMPONENTS, both.shape[1]))
-    known, pile = (known - mean) @ basis, (pile - mean) @ basis
-    curve = Curve(pile @ whitening(known, features.classes, SHRINKAGE), config, random)
-    if done:
-        missed_by = next(iter(done.values())).missed_by
-    else:
-        missed_by = _missed_by(known, features.classes, config, random)
+    projected = replace(features, labelled=(known - mean) @ basis, pile=(pile - mean) @ basis)
+    curve = Curve(projected, config, random)
+    missed_by = next(iter(done.values())).missed_by if done else _missed_by(projected, config, random)
     heights = {k: trial.silhouette or 0.0 for k, trial in done.items()}
     for k, height in _search(lambda k: heights[k] if k in heights else curve(k), curve.most):
         yield done[k] if k in done else Trial(k, k, silhouette=height, missed_by=missed_by)
@@ -89,28 +92,42 @@ def peak_trials(
 class Curve:
     """The silhouette as a function of the number of clusters."""
 
-    def __init__(self, whitened: Tensor, config: EstimateConfig, random: torch.Generator) -> None:
-        """Vectors (n, P)."""
-        x = F.normalize(whitened, dim=-1)
-        drawn = torch.randperm(len(x), generator=random, device=random.device)[:SAMPLE]
-        self.most = most_extra(len(drawn), config)
-        self.kmeans = KMeans(
-            average(x[drawn], x, NEIGHBOURS),
-            self.most,
-            random,
-            restarts=config.restarts,
-            iterations=config.iterations,
-        )
+    def __init__(self, features: Features, config: EstimateConfig, random: torch.Generator) -> None:
+        """Features of P components."""
+        whiten = whitening(features.labelled, features.classes, SHRINKAGE)
+        drawn = torch.randperm(len(features.pile), generator=random, device=random.device)[:SAMPLE]
+        pile = F.normalize(features.pile[drawn] @ whiten, dim=-1)
+        seen = average(pile, pile, NEIGHBOURS)
+        crowd = ((seen @ seen.T - CLOSE) / SOFTNESS).sigmoid().sum(1)
+        number = min(max(round(SHARE * len(seen)), FEWEST), len(seen))
+        self.most = most_extra(number, config)
+        self.draws = [
+            KMeans(
+                seen[torch.multinomial(1 / crowd, number, generator=random)],
+                self.most,
+                random,
+                restarts=RESTARTS,
+                iterations=config.iterations,
+            )
+            for _ in range(DRAWS)
+        ]
 
     def __call__(self, k: int) -> float:
-        return silhouette(self.kmeans.points, self.kmeans(k).labels, k)
+        return sum(_height(kmeans, k) for kmeans in self.draws) / DRAWS
 
 
-def _missed_by(
-    known: Tensor, classes: Tensor, config: EstimateConfig, random: torch.Generator
-) -> float | None:
+def _height(kmeans: KMeans, k: int) -> float:
+    """The mean over the clusters of their points' silhouettes."""
+    clusters = kmeans(k).labels
+    scores = silhouettes(kmeans.points, clusters, k)
+    sizes = clusters.bincount(minlength=k)
+    means = torch.zeros_like(sizes, dtype=scores.dtype).index_add_(0, clusters, scores) / sizes
+    return float(means[sizes > 0].mean())
+
+
+def _missed_by(features: Features, config: EstimateConfig, random: torch.Generator) -> float | None:
     """The factor by which the number of hidden known classes is missed; None where too few can be hidden."""
-    number = int(classes.max()) + 1
+    number = int(features.classes.max()) + 1
     if number < FEWEST_TO_HIDE:
         return None
     errors = []
@@ -118,15 +135,21 @@ def _missed_by(
         order = torch.randperm(number, generator=random, device=random.device)
         least, most = max(number // 3, 2), 2 * number // 3
         hidden = order[: least + turn * (most - least + 1) // TURNS]
-        tail = TAIL if turn % 2 else 1
-        sizes = [round(ENOUGH * tail ** (-place / (len(hidden) - 1))) for place in range(len(hidden))]
-        rows = torch.cat([_some(classes == c, size, random) for c, size in zip(hidden, sizes, strict=True)])
-        shown = ~torch.isin(classes, hidden)
+        pretended = _pretended(features, hidden, TAILS[turn % len(TAILS)], random)
         limited = replace(config, max_novel=min(config.max_novel, FARTHEST * len(hidden)))
-        curve = Curve(known[rows] @ whitening(known[shown], classes[shown], SHRINKAGE), limited, random)
+        curve = Curve(pretended, limited, random)
         found = soft_peak(dict(_search(curve, curve.most)))
         errors.append(abs(math.log(found / len(hidden))))
     return math.exp(float(torch.tensor(errors).quantile(COVERED)))
+
+
+def _pretended(features: Features, hidden: Tensor, tail: int, random: torch.Generator) -> Features:
+    """The same question with `hidden` classes for novel ones."""
+    known, classes = features.labelled, features.classes
+    sizes = [round(ENOUGH * tail ** (-place / (len(hidden) - 1))) for place in range(len(hidden))]
+    novel = [_some(classes == c, size, random) for c, size in zip(hidden, sizes, strict=True)]
+    shown = ~torch.isin(classes, hidden)
+    return Features(known[shown], classes[shown], known[torch.cat(novel)])
 
 
 def _some(mask: Tensor, number: int, random: torch.Generator) -> Tensor:

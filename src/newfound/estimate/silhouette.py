@@ -13,21 +13,21 @@ MOST_DISTANCES = 2**25
 """Distances held at once, 128 MiB."""
 
 
-def silhouette(points: Tensor, clusters: Tensor, k: int) -> float:
-    """The mean of s over all points: (n, D), (n,) → [-1, 1]; 0 where there are not two clusters.
+def silhouettes(points: Tensor, clusters: Tensor, k: int) -> Tensor:
+    """s of all points: (n, D), (n,) → (n,) in [-1, 1]; 0 where there are not two clusters.
 
     Exact: every distance counts, in slices of rows. A point alone in its cluster has s = 0.
     """
     members = (clusters[:, None] == torch.arange(k, device=clusters.device)).to(points)
     sizes = members.sum(0)
     if int((sizes > 0).sum()) < 2:
-        return 0.0
-    total = torch.zeros((), dtype=torch.float64, device=points.device)
+        return torch.zeros(len(points), dtype=torch.float64, device=points.device)
+    scores = []
     every, slice_ = torch.arange(len(points), device=points.device), max(MOST_DISTANCES // len(points), 1)
     for rows in torch.split(every, slice_):
         distances = torch.cdist(points[rows], points).scatter_(1, rows[:, None], 0.0)
-        total += _scores(distances @ members, clusters[rows][:, None], sizes).double().sum()
-    return float(total) / len(points)
+        scores.append(_scores(distances @ members, clusters[rows][:, None], sizes).double())
+    return torch.cat(scores).flatten()
 
 
 def _scores(sums: Tensor, own: Tensor, sizes: Tensor) -> Tensor:
