@@ -3,6 +3,7 @@
 import csv
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def mine(tmp_path: Path) -> Review:
         (tmp_path / name).write_text(name)
     pile = [str(tmp_path / "pile" / f"{row}.png") for row in range(7)]
     source = Source(labelled=str(tmp_path / "known"), unlabelled=str(tmp_path / "pile"))
-    facts = {"unsorted": [False] * 6 + [True], "digests": digests_of(pile, strict=True)[0]}
+    facts: dict[str, Any] = {"unsorted": [False] * 6 + [True], "digests": digests_of(pile, strict=True)[0]}
     return Review(write_run(tmp_path / "run", logits_of(CLUSTERS), images=pile, source=source, **facts))
 
 
