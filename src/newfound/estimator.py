@@ -191,8 +191,6 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
 
     def _validated(self, X: Samples, *y: Labels) -> Any:
         """What scikit-learn makes of X, or of X and y in `fit`."""
-        for each in (X, *y):
-            arrays.check_unmasked(each, "X and y")
         if y and np.asarray(y[0]).dtype.kind == "f":
             check_classification_targets(y[0])
         return validate_data(self, X, *y, reset=bool(y), ensure_min_samples=2 if y else 1)

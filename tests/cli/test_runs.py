@@ -63,7 +63,6 @@ def test_hidden_classes_are_found_with_the_settings_of_the_run(run: Finished) ->
     assert "2 known classes were hidden" in again
     assert "images/s" not in again
     refused(2, ("trust", mine, "--hold-out", "3"), "hides 2 classes, not 3", "Leave out --hold-out")
-    refused(2, ("trust", mine / "trust"), "itself a trial")
 
 
 def test_what_cannot_be_trusted(run: Finished, own_run: Finished) -> None:

@@ -60,13 +60,6 @@ def test_a_name_has_one_definition_which_may_come_again(add: Any, registry: Regi
     assert list(registry.items) == ["own"]
 
 
-@pytest.mark.parametrize("stages", [(), ("pretrain",), ("discover", "pretrain")])
-def test_a_method_names_its_own_stage_last(stages: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match=r"last stage in schedules of own must be 'discover'"):
-        register("own")(type("Own", (Method,), {"schedules": dict.fromkeys(stages, TrainConfig())}))
-    assert "own" not in method_names()
-
-
 @pytest.mark.parametrize("registry", [METHODS, STAGES, ENCODERS])
 def test_an_unknown_name_is_answered_with_the_nearest(registry: Registry[Any]) -> None:
     name = registry.names()[0]

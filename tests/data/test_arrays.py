@@ -79,7 +79,6 @@ def test_arrays_of_different_sizes_are_resized() -> None:
     [
         (_images(3, 3, 12, 12), r"row 0 is uint8 of shape \(3, 12, 12\)"),
         (_images(3, 12), r"got \(3, 12\)\. Use from_embeddings for vectors"),
-        (np.ma.masked_less(_images(3, 12, 12), 100), "images must not be masked"),
         ([*_images(3, 12)], r"row 0 is uint8 of shape \(12,\)"),
         (_images(3, 12, 3), r"one image as images\[None\], narrow grey ones as images\[..., None\]"),
         (np.full((3, 12, 12), 1.5), "row 0 is float64 from 1.5 to 1.5"),
@@ -103,7 +102,6 @@ def test_wrong_images(images: Images, text: str) -> None:
         (np.array(["a", np.nan, -1]), "got 'nan'"),
         (np.array(["a", None, -1]).astype(str), "got 'None'"),
         (["a", "b", "c"], "no unlabelled images"),
-        (np.ma.masked_equal([0, 1, -1], 1), "labels must not be masked"),
         ([0, -2, -1], "got -2 to 0"),
         (np.array([0, 1, 2**64 - 1], np.uint64), f"got 0 to {2**64 - 1}"),
         ([0, 0, 0], "no unlabelled images"),

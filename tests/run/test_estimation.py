@@ -198,5 +198,3 @@ def test_a_known_number_is_not_replaced_by_an_estimate(digits: Dataset, tmp_path
     unknown = replace(digits, split=replace(digits.split, num_novel=None))
     with pytest.raises(UsageError, match="known number"):
         tiny_run(tmp_path / "run", tiny_recipe("kmeans"), unknown, resume=True).discover()
-    with pytest.raises(UsageError, match="settings of the estimate"):
-        asking(tmp_path / "other", digits).discover()

@@ -255,9 +255,6 @@ def test_weights_that_do_not_fit_name_the_encoder_they_fit(
     recipe = tiny_recipe("iic", encoder="resnet50", weights=str(tmp_path / "odd.pth"))
     with pytest.raises(CheckpointError, match="fits none of our encoders"):
         preflight(recipe, digits.split)
-    both = tiny_recipe("iic", encoder="named", weights=str(named), pretrained="some.safetensors")
-    with pytest.raises(UsageError, match="not both"):
-        preflight(both, digits.split)
 
 
 def test_another_file_at_the_same_place_is_refused(digits: Dataset, tmp_path: Path, named: Path) -> None:

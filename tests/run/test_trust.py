@@ -29,8 +29,6 @@ def test_hidden_classes_are_found_and_remembered(digits: Dataset, tmp_path: Path
     three = tiny_run(tmp_path / "three", tiny_recipe("kmeans"), digits)
     three.discover()
     assert find_hidden(three.folder, 3).hidden == find_hidden(three.folder).hidden == ["2", "3", "4"]
-    with pytest.raises(UsageError, match="itself a trial"):
-        find_hidden(run.folder.inner("trust"))
 
 
 def test_a_mixed_pile_has_three_numbers(tmp_path: Path) -> None:

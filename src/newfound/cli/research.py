@@ -102,7 +102,9 @@ def calibrate(
         source, words = begin.source, {**begin.settings, **tried}
     base, candidates = calibration.candidates_of(method, source.name, words, seeds)
     if record is not None:
-        calibration.check_replaceable(record, method, candidates)
+        check_writable(record)
+        if record.exists():
+            raise UsageError(f"{record} already exists. Choose another --record.")
     jobs = calibration.jobs_of(candidates, out / source.name / method)
     check_writable(jobs[0].folder.config)
     # The number of novel classes only decides how many unlabelled images are read; they are dropped.

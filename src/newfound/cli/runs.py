@@ -40,8 +40,6 @@ def predict(
     """Assign new images to the known and novel classes of a run."""
     folder, target = Folder(run), out or run / "predictions.csv"
     source = folder.request().source
-    if target.suffix != ".csv":
-        raise UsageError(f"{target} is not a .csv file. Choose another --out.")
     if target.exists() and not overwrite:
         raise UsageError(f"{target} already exists. Add --overwrite to replace it, or choose another --out.")
     check_writable(target)

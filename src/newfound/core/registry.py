@@ -186,10 +186,6 @@ def register(
     """Register a method; several names may share a class and differ in their presets."""
 
     def add(method: M) -> M:
-        stages = list(getattr(method, "schedules", {}))
-        if stages[-1:] != ["discover"]:
-            given = ", ".join(stages) or "none"
-            raise UsageError(f"The last stage in schedules of {name} must be 'discover', got {given}.")
         named = {"matched": {"track": "matched"}, **(variations or {})}
         entry = Entry(name, method, preset or {}, published or {}, ours or {}, named, only_on or {}, what)
         METHODS.add(name, entry)

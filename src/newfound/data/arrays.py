@@ -77,7 +77,6 @@ def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
     Labels are whole numbers from 0, or strings. Among strings "-1" stands for none, which is what
     np.array(["cat", -1]) holds.
     """
-    check_unmasked(labels, "labels")
     given = np.asarray(labels)
     if given.dtype.kind == "f" and (given == given.round()).all():
         given = given.astype(np.int64)
@@ -98,12 +97,6 @@ def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
     )
 
 
-def check_unmasked(values: object, name: str) -> None:
-    """Refuse masked values, whose mask would be lost."""
-    if np.ma.is_masked(values):
-        raise DataError(f"{name} must not be masked: leave out or fill in what is missing.")
-
-
 def _pictures(images: Arrays) -> list[Image.Image]:
     shape: tuple[int, ...] = getattr(images, "shape", (len(images),))
     wanted = f"images must be (n, H, W) or (n, H, W, C) with n > 0, got {shape}."
@@ -115,7 +108,6 @@ def _pictures(images: Arrays) -> list[Image.Image]:
 
 
 def _picture(image: Array, row: int) -> Image.Image:
-    check_unmasked(image, "images")
     values, found = np.asarray(image), ""
     if values.ndim == 3 and values.shape[2] == 1:
         values = values[:, :, 0]

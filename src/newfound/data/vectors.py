@@ -20,7 +20,7 @@ from newfound.core.errors import DataError, UsageError, shortened
 from newfound.core.files import open_plain, read_text, reading
 from newfound.core.settings import Count
 from newfound.core.source import UNSORTED, EncoderVersion, PileKind, Source
-from newfound.data.arrays import UNLABELLED, Labels, check_unmasked, encoded
+from newfound.data.arrays import UNLABELLED, Labels, encoded
 from newfound.data.dataset import Dataset, Look, Split
 from newfound.data.files import labelled_files
 from newfound.data.images import ImageSet, ResidentImages
@@ -134,7 +134,6 @@ def load_vectors(path: Path, look: Look, encoder: EncoderVersion | None) -> tupl
 
 def unit_vectors(vectors: npt.ArrayLike) -> Tensor:
     """Finite numbers (n, D) or (n, V, D) → vectors of unit length, float16 (n, V, D)."""
-    check_unmasked(vectors, "Embeddings")
     values = np.asarray(vectors)
     numeric = np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)
     if not numeric or values.ndim not in (2, 3) or not values.size:

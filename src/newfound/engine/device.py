@@ -38,8 +38,6 @@ def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:
         return torch.bfloat16 if _has_bf16(device) else torch.float16
     if wanted == "fp16" and device.type == "cpu":
         raise UsageError("precision=fp16 needs a GPU. On a CPU use float32 or bf16.")
-    if wanted == "bf16" and device.type == "cuda" and not _has_bf16(device):
-        raise UsageError(f"{hardware(device)} has no bf16. Use precision=auto or float32.")
     return {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
 
 

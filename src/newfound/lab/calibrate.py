@@ -11,8 +11,7 @@ from rich import box
 from rich.table import Table
 
 import newfound
-from newfound.core.errors import NewfoundError, RunError, UsageError
-from newfound.core.files import check_writable, read_record
+from newfound.core.errors import RunError, UsageError
 from newfound.core.registry import recipe_for
 from newfound.core.settings import Recipe
 from newfound.core.source import PileKind
@@ -84,8 +83,6 @@ def candidates_of(
     """The recipe with the settings that have one value, and every combination of those with several."""
     fixed = {key: value for key, value in settings.items() if "," not in value}
     tried = {key: value.split(",") for key, value in settings.items() if key not in fixed}
-    if commas := [key for key in tried if key.endswith("lr_falls")]:
-        raise UsageError(f"{commas[0]} cannot be calibrated: its own values contain commas.")
     base = recipe_for(method, benchmark, fixed)
     if "seed" in settings or not tried:
         raise UsageError(
@@ -112,22 +109,6 @@ def jobs_of(candidates: Sequence[Candidate], place: Path) -> list[Job]:
         for candidate in candidates
         for seed, recipe in enumerate(candidate.recipes)
     ]
-
-
-def check_replaceable(path: Path, method: str, candidates: Sequence[Candidate]) -> None:
-    """Refuse to overwrite anything but the record of the same calibration."""
-    check_writable(path)
-    if not path.exists():
-        return
-    try:
-        found = read_record(path, CalibrationRecord)
-        same = (found.method, len(found.seeds)) == (method, len(candidates[0].recipes)) and [
-            each.settings for each in found.candidates
-        ] == [candidate.settings for candidate in candidates]
-    except NewfoundError:
-        same = False
-    if not same:
-        raise UsageError(f"{path} is not a record of this calibration. Choose another --record.")
 
 
 def record_of(

@@ -40,10 +40,6 @@ def preflight(recipe: Recipe, split: Split) -> dict[str, float]:
     dist.check_device(run.device, run.devices)
     device = resolve_device(run.device)
     resolve_mode(run.mode, device, resolve_precision(run.precision, device), steps=0)
-    if run.weights and run.pretrained:
-        raise UsageError(
-            "Give weights or pretrained, not both: with pretrained, nothing starts from weights."
-        )
     if run.weights:
         load_encoder(Path(run.weights), encoder_name(recipe, split.look))
     work = {}
@@ -107,8 +103,6 @@ def _check_stage(stage: str, learner: Learner, recipe: Recipe, split: Split) -> 
             f"{learner.fewest} or more images of each kind",
         )
         raise UsageError(f"{size} is too small: {recipe.method} needs {needed} in a batch.")
-    if train.epochs and (train.warmup or not train.lr_falls) and train.min_lr > train.lr:
-        raise UsageError(f"{prefix}min_lr ({train.min_lr}) must not exceed {prefix}lr ({train.lr}).")
     if train.epochs and not any(parameter.requires_grad for parameter in learner.parameters()):
         raise UsageError(f"{recipe.method} trains nothing in {stage}; leave {prefix}epochs at 0.")
     crops = learner.views.large + SMALL_CROP * learner.views.small

@@ -88,10 +88,6 @@ class Run:
 
     def discover(self) -> Results:
         """Estimate the number of novel classes if it is unknown, train every stage, write the results."""
-        if self.search and self.data.num_novel is not None:
-            raise UsageError(
-                "The number of novel classes is known, so settings of the estimate have no effect."
-            )
         self.check()
         self._find_number()
         with self.folder.open(self.request, self.resume), dist.processes(self.recipe.run.devices):

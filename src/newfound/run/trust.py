@@ -38,8 +38,6 @@ def find_hidden(
     outcome is trust.json.
     """
     request, results, trial = folder.request(), folder.read_results(), folder.inner("trust")
-    if request.source.held_out is not None:
-        raise UsageError(f"{folder.path} is itself a trial with hidden classes.")
     begun = trial.request().source.held_out if trial.config.exists() else None
     if begun is not None and number not in (None, begun):
         raise UsageError(f"The trial in {trial.path} hides {begun} classes, not {number}.", Hint.HOLD_OUT)
