@@ -9,7 +9,7 @@ from benchmarks.baseline.iic import inter_by_matrix_product
 from benchmarks.measure import Machine, elapsed, milliseconds, peak_bytes
 from benchmarks.record import Cost, InterRow
 from newfound.core.seed import generator
-from newfound.engine.graph import recorded
+from newfound.engine.step import recorded
 from newfound.losses.divergence import mean_symmetric_kl
 
 Term = Callable[[Tensor, Tensor], Tensor]

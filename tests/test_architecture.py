@@ -27,7 +27,7 @@ EDGE = {"cli", "estimator", "api", "lab"}
 """Where results and errors are put into words."""
 TRAINING = (
     *("methods", "stages", "losses", "pseudo", "nn", "estimate", "data/loader.py"),
-    *("engine/trainer.py", "engine/step.py", "engine/graph.py"),
+    *("engine/trainer.py", "engine/step.py"),
 )
 """What must never see the hidden labels."""
 WITHOUT_TORCH = (

@@ -246,7 +246,7 @@ def test_a_recipe_is_recorded_once_for_each_seed() -> None:
 
 
 def test_the_papers_estimate_is_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newfound.lab.reproduce.ESTIMATES", {"digits": 6})
+    monkeypatch.setattr("newfound.lab.batch.ESTIMATES", {"digits": 6})
     quick(monkeypatch, "iic", variations={"appendix": {"alpha": 0.04}})
     works("reproduce", "digits", "iic", "--recipe", "estimated")
     record = read_record(Path("results/digits/iic-estimated-seed0.json"), Results)

@@ -16,7 +16,7 @@ from newfound.core.settings import TrainConfig
 from newfound.core.source import Source
 from newfound.data import load
 from newfound.data.augment import Augmenter, evaluation_view
-from newfound.data.augment.perturb import Perturb
+from newfound.data.augment.recipes import Perturb
 from newfound.data.loader import Loader
 from newfound.data.vectors import Vectors, from_embeddings, read_embeddings, unit_vectors
 from newfound.run.assignments import Assignments

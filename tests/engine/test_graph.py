@@ -11,7 +11,7 @@ import torch
 
 from newfound.data.dataset import Dataset
 from newfound.data.loader import Draw
-from newfound.engine import graph
+from newfound.engine import step as graph
 from newfound.engine.step import Step
 from tests.engine.test_step import draws, stepping
 

@@ -16,7 +16,6 @@ from newfound.data.dataset import Dataset
 from newfound.engine.checkpoint import Checkpoint
 from newfound.nn.encoders.resnet import ResNet
 from newfound.nn.encoders.small import SmallEncoder
-from newfound.run.cache import digest_of, key_of
 from newfound.run.events import Stopped
 from newfound.run.preflight import preflight
 from newfound.run.recipe import (
@@ -29,7 +28,7 @@ from newfound.run.recipe import (
     stored_recipe,
 )
 from newfound.run.trained import Trained
-from newfound.run.weights import load_pretrained
+from newfound.run.weights import digest_of, key_of, load_pretrained
 from tests.tiny import CPU, stop_in, tiny_recipe, tiny_run, weights_of
 
 

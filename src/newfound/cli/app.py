@@ -24,7 +24,7 @@ VERBS = {
         "demo": "demo",
         "discover": "discover",
         "estimate": "discover",
-        "embed": "embed",
+        "embed": "discover",
         "predict": "runs",
         "export": "classes",
         "data": "lists",

@@ -1,4 +1,4 @@
-"""The verbs that find novel classes: discover and estimate."""
+"""The verbs that find novel classes, discover and estimate, and embed, which prepares for them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from newfound.cli import options as opt
-from newfound.cli.console import console, show_data, show_warnings
+from newfound.cli.console import console, show_data, show_left_out, show_warnings
 from newfound.cli.progress import Progress, cpu_advice
 from newfound.cli.results import curve_table, show_results
 from newfound.cli.signals import Stopping
@@ -17,12 +17,14 @@ from newfound.core.errors import UsageError, unknown
 from newfound.core.registry import recipe_for
 from newfound.core.settings import Overrides
 from newfound.core.source import Source
+from newfound.data.dataset import counted
 from newfound.data.folders import usual_side
 from newfound.estimate.trial import PREFIX, EstimateConfig
 from newfound.report.figures import draw_estimate, verdict
 from newfound.review.next import NEXT_PILE, next_source
 from newfound.review.page import write_page
 from newfound.review.review import Review
+from newfound.run.embed import embed as embed_files
 from newfound.run.folder import Folder
 from newfound.run.frozen import load_data
 from newfound.run.models import Estimate
@@ -190,3 +192,22 @@ def show_estimate(found: Estimate, folder: Folder) -> None:
     console().print(f"Estimate: {verdict(found)}.")
     show_warnings(found.warnings)
     console().print(f"written: {folder.estimate}, {figure}")
+
+
+def embed(
+    images: Annotated[Path, typer.Argument(help="The images: a folder, a CSV, a list or one file.")],
+    *,
+    encoder: Annotated[
+        str, typer.Option(help="A pretrained encoder, for example lite0; `newfound encoders` lists them.")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder of the Parquet files; images in it are skipped.")],
+    views: Annotated[
+        int,
+        typer.Option(min=1, help="Vectors for each image: the second of its mirror image, then of crops."),
+    ] = 1,
+    strict: opt.Strict = False,
+) -> None:
+    """Embed images with a pretrained encoder, for discover, estimate and calibrate --embeddings."""
+    found = embed_files(images, encoder, out, views, strict)
+    show_left_out(found.left_out)
+    console().print(f"written: {out}, {counted(found.images, 'image')} embedded")

@@ -20,10 +20,9 @@ from newfound.data.dataset import Dataset
 from newfound.data.folders import usual_side
 from newfound.data.holdout import hold_out as hold_out_classes
 from newfound.lab import calibrate as calibration
-from newfound.lab.batch import Batch
+from newfound.lab.batch import Batch, reproduce_jobs, reproduce_source, variation, write_recorded
 from newfound.lab.compare import compare_jobs, compare_records, place_of, terminal_table, write_comparison
 from newfound.lab.recorded import load_records
-from newfound.lab.reproduce import reproduce_jobs, reproduce_source, variation, write_recorded
 from newfound.lab.tables import tables_section
 from newfound.run.frozen import load_data
 from newfound.run.start import start

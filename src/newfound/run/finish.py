@@ -87,9 +87,7 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
         estimate=_estimated(folder, source),
         seed=recipe.run.seed,
         config=recipe.flat(),
-        commit=origin.commit,
-        versions=origin.versions,
-        hardware=origin.hardware,
+        **dict(origin),
         execution=Execution(precision=precision_name(training.precision), mode=account.modes),
         sessions=account.sessions,
         timing=account.timing,
@@ -104,9 +102,7 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
         known_sizes=known_sizes if split.pile == "mixed" or any(known_sizes) else None,
         unsorted=int(assigned.unsorted.sum()),
         warnings=collapse_warnings(novel_sizes, classes.novel) + known_warnings(pile, split.look),
-        task_aware=report.task_aware if report else None,
-        task_agnostic=report.task_agnostic if report else None,
-        generalised=report.generalised if report else None,
+        **dict(report or {}),
         calibration=calibration,
     )
     write_record(folder.results, results)

@@ -25,13 +25,12 @@ from newfound.engine import device as devices
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
 from newfound.engine.evaluate import Evaluator, TrainingBank, Viewer
 from newfound.engine.trainer import EpochRecord, Paused, Trainer, lowest
-from newfound.run.cache import Stage, digest_of, key_of, last_cached
 from newfound.run.events import Epoch, Stopped, Watch
 from newfound.run.folder import Folder
 from newfound.run.models import EpochLine, Reused, Session, Timing
 from newfound.run.provenance import commit, peak_memory
 from newfound.run.recipe import build_stage, encoder_name, extra_loss, stage_loader
-from newfound.run.weights import load_encoder
+from newfound.run.weights import Stage, digest_of, key_of, last_cached, load_encoder
 
 log = logging.getLogger(__name__)
 

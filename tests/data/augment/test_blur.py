@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from newfound.data.augment.blur import Blur, blur
+from newfound.data.augment.geometry import Blur, blur
 
 Pictures = Callable[[int, int, int], Tensor]
 FAR = 40

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from newfound.data.augment.blur import Blur
 from newfound.data.augment.colour import Jitter, Solarise
+from newfound.data.augment.geometry import Blur
 from newfound.data.augment.op import Op, per_image, where
 
 

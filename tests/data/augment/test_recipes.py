@@ -6,9 +6,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 from newfound.core.errors import UsageError
-from newfound.data.augment.blur import Blur
 from newfound.data.augment.colour import Equalise, Grey, Jitter, Solarise
-from newfound.data.augment.geometry import Crop, Flip, OneOf, Padded, Resized, Translate
+from newfound.data.augment.geometry import Blur, Crop, Flip, OneOf, Padded, Resized, Translate
 from newfound.data.augment.recipes import NORMALISATION, Recipe, recipe_named
 
 NAMES = ("none", "weak", "twice", "twice-reflect", "v1", "v2")

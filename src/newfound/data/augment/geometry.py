@@ -1,4 +1,4 @@
-"""Crops, flips, translations and quarter turns.
+"""Crops, flips, translations, quarter turns and Gaussian blur.
 
 A crop, its padding and its antialiased resize are two batched matrix products, one for each axis, with
 Pillow's triangle weights. Pillow crops before it resizes, so the weights are zero outside the box; source
@@ -8,6 +8,7 @@ pixels outside the image do not occur in the product, which is the same as black
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Protocol
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from newfound.core.errors import DataError
-from newfound.data.augment.op import per_image
+from newfound.data.augment.op import nearest_level, per_image, where
 
 Along = Callable[[Tensor, Tensor], Tensor]
 RATIO = (3 / 4, 4 / 3)
@@ -223,3 +224,40 @@ class Translate:
     def __call__(self, images: Tensor, u: Tensor) -> Tensor:
         right, down = (whole(u, 2 * self.pixels + 1) - self.pixels).unbind(1)
         return translate(images, right, down, self.pixels)
+
+
+def blur(images: Tensor, sigma: Tensor, reach: int) -> Tensor:
+    """Blur each image with its own sigma, repeating the border: (B, 3, H, W), (B,) → (B, 3, H, W).
+
+    The Gaussian is cut off `reach` pixels from its centre. Pillow, whose "radius" is our sigma, approximates
+    it by repeated boxes.
+    """
+    rows = along_width(images, _gaussians(sigma, images.shape[3], reach))
+    return nearest_level(along_height(rows, _gaussians(sigma, images.shape[2], reach)))
+
+
+def _gaussians(sigma: Tensor, size: int, reach: int) -> Tensor:
+    """The weight of each pixel in each pixel: (B,) → (B, size, size)."""
+    pixel = torch.arange(-reach, size + reach, device=sigma.device)
+    distance = pixel - torch.arange(size, device=sigma.device)[:, None]
+    weights = torch.exp(-0.5 * (distance / sigma[:, None, None]) ** 2) * (distance.abs() <= reach)
+    weights = weights / weights.sum(2, keepdim=True)
+    # Weights outside the image go to the border pixel.
+    inner = weights[..., reach : size + reach].clone()
+    inner[..., 0] += weights[..., :reach].sum(2)
+    inner[..., -1] += weights[..., size + reach :].sum(2)
+    return inner
+
+
+@dataclass(frozen=True)
+class Blur:
+    """With probability `p` blur with a sigma uniform in low..high pixels."""
+
+    p: float
+    low: float = 0.1
+    high: float = 2.0
+    noise: ClassVar[int] = 2
+
+    def __call__(self, images: Tensor, u: Tensor) -> Tensor:
+        sigma = self.low + (self.high - self.low) * u[:, 1]
+        return where(u[:, 0] < self.p, partial(blur, reach=math.ceil(4 * self.high)), images, sigma)

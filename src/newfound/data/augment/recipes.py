@@ -3,15 +3,18 @@
 Lengths scale with the side: the papers pad images of 32 pixels by 4, so those of 64 are padded by 8.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
 from newfound.core.errors import Hint, unknown
-from newfound.data.augment.blur import Blur
 from newfound.data.augment.colour import Equalise, Grey, Jitter, Solarise
-from newfound.data.augment.geometry import Centred, Crop, Flip, OneOf, Padded, Resized, Translate
+from newfound.data.augment.geometry import Blur, Centred, Crop, Flip, OneOf, Padded, Resized, Translate
 from newfound.data.augment.op import Op
-from newfound.data.augment.perturb import Perturb
 
 Chain = tuple[Op, ...]
 Colour = tuple[float, float, float]
@@ -145,3 +148,30 @@ _KINDS: Mapping[str, Callable[[int], dict[str, Recipe]]] = {
     "digits": _digits,
     "vectors": _vectors,
 }
+
+
+@dataclass(frozen=True)
+class Perturb:
+    """Vectors (B, V, D) → (B, D) of unit length.
+
+    The first uniform number chooses the view. Each of the others drops its feature, if it is below `dropout`,
+    and else becomes a Gaussian by the inverse of its distribution.
+    """
+
+    size: int
+    strength: float
+    """Length of the noise relative to that of the vector, on average."""
+    dropout: float
+
+    @property
+    def noise(self) -> int:
+        return 1 + self.size
+
+    def __call__(self, images: Tensor, u: Tensor) -> Tensor:
+        view = (u[:, 0] * images.shape[1]).long()
+        chosen = images[torch.arange(len(images), device=images.device), view]
+        length = chosen.norm(dim=-1, keepdim=True) / math.sqrt(self.size)
+        kept = u[:, 1:] >= self.dropout
+        uniform = ((u[:, 1:] - self.dropout) / (1 - self.dropout)).clamp(1e-6, 1 - 1e-6)
+        noisy = chosen + self.strength * length * torch.special.ndtri(uniform)
+        return F.normalize(noisy * kept, dim=-1)
