@@ -14,7 +14,6 @@ from newfound.core.source import PileKind
 from newfound.methods.centroids import (
     ROUNDS,
     Centroids,
-    Choice,
     _at_most,
     balance,
     dividing,
@@ -109,11 +108,6 @@ def test_no_image_is_its_own_neighbour() -> None:
     torch.testing.assert_close(nearest(new, x, 2), (new @ x.T).topk(2).values.mean(1))
 
 
-def test_a_choice_is_told_in_words() -> None:
-    assert str(Choice(math.inf, False)) == "not whitened"
-    assert str(Choice(0.3, True)) == "whitened (lambda 0.3), neighbours averaged"
-
-
 def test_few_components_are_enough() -> None:
     bank, found = Blobs(), fitted(components=10)
     assert found.projection.shape == (D, 10)
@@ -163,12 +157,12 @@ def test_any_known_class_may_be_hidden() -> None:
 
 def test_hidden_classes_choose_what_finds_them() -> None:
     bank = Blobs()
-    choice, _ = fitted().choose(bank.known, bank.labels, random())
-    assert choice.shrinkage <= 1  # the features that vary most say nothing of the classes
+    shrinkage, _ = fitted().choose(bank.known, bank.labels)
+    assert shrinkage <= 1  # the features that vary most say nothing of the classes
     even = bank.known[:, : D // 2]
     spherical = Centroids(Identity(str(D // 2)), Task(KNOWN, NOVEL, 10), Centroids.Config(neighbours=0))
-    choice, _ = spherical.choose(even, bank.labels, random())
-    assert choice.shrinkage == math.inf  # of equals the most cautious
+    shrinkage, _ = spherical.choose(even, bank.labels)
+    assert shrinkage == math.inf  # of equals the most cautious
 
 
 def test_the_seed_decides_everything() -> None:
@@ -178,8 +172,7 @@ def test_the_seed_decides_everything() -> None:
 
 def test_with_too_few_known_classes_nothing_is_hidden() -> None:
     method = Centroids(Identity("4"), Task(3, 2, 10), Centroids.Config())
-    choice, uneven = method.choose(torch.randn(9, 4), torch.arange(9) % 3, random())
-    assert (choice.shrinkage, choice.averaged, uneven) == (math.inf, False, 0.0)
+    assert method.choose(torch.randn(9, 4), torch.arange(9) % 3) == (math.inf, 0.0)
 
 
 def test_equal_classes_are_told_from_a_long_tail() -> None:

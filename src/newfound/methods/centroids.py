@@ -4,10 +4,10 @@
     x' = unit(x + sum of the k nearest x),  centres: k-means of x', then  mu_c = unit(sum_i q_ic x'_i),
     q_i = softmax(x'_i mu / tau + b),  b such that every class has its share of the images (Sinkhorn)
 
-Nothing is trained. How much to whiten, and whether to average neighbours, is decided by hiding known classes:
-the settings that find them best are used for the novel ones. Equal shares gain where classes are of equal
-size and cost more where they are not, so they are asked for only if the clusters of the pile are hardly more
-uneven than those of equally many images of each hidden class. Otherwise b = 0.
+Nothing is trained. How much to whiten is decided by hiding known classes: the lambda that finds them best is
+used for the novel ones. Equal shares gain where classes are of equal size and cost more where they are not,
+so they are asked for only if the clusters of the pile are hardly more uneven than those of hidden classes,
+of which equally many images are taken. Otherwise b = 0.
 
 A mixed pile is divided first, by how much more like known classes than like novel ones an image is:
 
@@ -26,7 +26,6 @@ import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from typing import Literal
 
 import torch
@@ -60,24 +59,12 @@ ENOUGH = 100
 """Images of a hidden class that are clustered, at most."""
 ITERATIONS, ROUNDS, SCALINGS = 100, 20, 50
 """Of k-means; of assignments and centres; of Sinkhorn in each."""
-SLACK = 1.2
+SLACK = 1.8
 """How much more uneven than those of hidden classes the clusters of a pile may be to count as equal."""
 FEW = 0.05
 """The share of known images that a pile must seem to have, to hold any."""
 SAME = 0.9999
 """Vectors with at least this cosine are of the same image."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """How to cluster."""
-
-    shrinkage: float
-    averaged: bool
-
-    def __str__(self) -> str:
-        whitened = f"whitened (lambda {self.shrinkage:g})" if self.shrinkage < math.inf else "not whitened"
-        return f"{whitened}, neighbours averaged" if self.averaged else whitened
 
 
 @register(
@@ -99,9 +86,11 @@ class Centroids(Method):
     @dataclass(frozen=True)
     class Config:
         components: Positive = setting(256, "principal components, at most")
-        neighbours: Count = setting(10, "neighbours that a vector may be averaged with")
+        neighbours: Count = setting(10, "neighbours that a vector is averaged with")
         restarts: Positive = setting(40, "runs of k-means; the one with the lowest inertia is kept")
-        trials: Count = setting(5, "times that known classes are hidden to choose the settings; 0: no choice")
+        trials: Count = setting(
+            10, "times that known classes are hidden to choose how much to whiten; 0: not at all"
+        )
         prior: Literal["auto", "equal", "learned"] = setting(
             "auto",
             "sizes of the classes; auto: equal unless the clusters are too uneven for that",
@@ -112,7 +101,6 @@ class Centroids(Method):
     projection: Tensor
     pile: Tensor
     labelled: Tensor
-    share: Tensor
     limit: Tensor
     centres: Tensor
     offsets: Tensor
@@ -125,7 +113,6 @@ class Centroids(Method):
         self.register_buffer("projection", torch.eye(encoder.dim, P))
         self.register_buffer("pile", torch.zeros(task.num_unlabelled, P))
         self.register_buffer("labelled", torch.zeros(task.num_labelled if task.pile == "mixed" else 0, P))
-        self.register_buffer("share", torch.zeros(()))
         self.register_buffer("limit", torch.zeros(()))
         self.register_buffer("centres", torch.zeros(task.num_classes, P))
         self.register_buffer("offsets", torch.zeros(task.num_classes))
@@ -137,12 +124,11 @@ class Centroids(Method):
         self.mean.copy_(both.mean(0))
         basis = principal_components(both - self.mean, self.projection.shape[1])
         known, pile = (known - self.mean) @ basis, (pile - self.mean) @ basis
-        choice, most_uneven = self.choose(known, bank.labels, random)
-        whiten = whitening(known, bank.labels, choice.shrinkage)
+        shrinkage, usual = self.choose(known, bank.labels)
+        whiten = whitening(known, bank.labels, shrinkage)
         self.projection.copy_(basis @ whiten)
         known, pile = (F.normalize(each @ whiten, dim=-1) for each in (known, pile))
         self.pile.copy_(pile)
-        self.share.fill_(float(choice.averaged))
         num_known, k = self.task.num_known, self.task.num_novel
         sums = torch.zeros_like(self.centres[:num_known]).index_add_(0, bank.labels, known)
         self.centres[:num_known] = F.normalize(sums, dim=-1)
@@ -158,9 +144,9 @@ class Centroids(Method):
             self.pile[~novel] = 0  # nobody's neighbours
         seen = self.averaged(pile[novel])
         centres = self.cluster(seen, k, self.config.restarts, random)
-        even = unevenness(seen, centres) <= SLACK * most_uneven
+        even = unevenness(seen, centres) <= SLACK * usual
         equal = even if self.config.prior == "auto" else self.config.prior == "equal"
-        log.info("centroids: %s, classes of %s sizes", choice, "equal" if equal else "their own")
+        log.info("centroids: lambda %g, classes of %s sizes", shrinkage, "equal" if equal else "their own")
         if equal:
             centres, self.offsets[num_known:] = settle(seen, centres, self.config.tau)
         self.centres[num_known:] = centres
@@ -186,32 +172,30 @@ class Centroids(Method):
         pile = nearest(x, self.pile, k)
         return (nearest(x, self.labelled, k) + means - pile - ((x @ mu.T).amax(1) if mu.any() else pile)) / 2
 
-    def choose(self, points: Tensor, labels: Tensor, random: torch.Generator) -> tuple[Choice, float]:
-        """The choice that finds hidden known classes best, on average, and how uneven their clusters may be.
+    def choose(self, points: Tensor, labels: Tensor) -> tuple[float, float]:
+        """The lambda that finds hidden known classes best, and how uneven their clusters are, on average.
 
-        Of equals the most cautious.
+        Of equals the most cautious. It depends on the data alone, so that runs with other seeds agree on it.
         """
-        choices = [
-            Choice(*each)
-            for each in product(SHRINKAGES, (False, True) if self.config.neighbours else (False,))
-        ]
-        scores, uneven = dict.fromkeys(choices, 0.0), dict.fromkeys(choices, 0.0)
+        scores, uneven = dict.fromkeys(SHRINKAGES, 0.0), dict.fromkeys(SHRINKAGES, 0.0)
         if self.task.num_known < FEWEST:
-            return choices[0], 0.0
+            return SHRINKAGES[0], 0.0
+        random = torch.Generator(points.device).manual_seed(0)
         for hidden in self._hidden_classes(random):
             rows = torch.isin(labels, hidden)
             number = min(int(labels[rows].bincount()[hidden].min().clamp(min=10)), ENOUGH)
             drawn = _at_most(labels[rows], number, random)
             classes = positions(labels[rows][drawn])
             within = spectrum(points[~rows], labels[~rows])
-            for choice in choices:
-                x = F.normalize(points[rows][drawn] @ shrunk_root(within, choice.shrinkage), dim=-1)
-                seen = average(x, x, self.config.neighbours) if choice.averaged else x
+            for shrinkage in SHRINKAGES:
+                x = F.normalize(points[rows][drawn] @ shrunk_root(within, shrinkage), dim=-1)
+                seen = average(x, x, self.config.neighbours)
                 centres = self.cluster(seen, len(hidden), 5, random)
-                scores[choice] += hungarian_accuracy((seen @ centres.T).argmax(1), classes)
-                uneven[choice] = max(uneven[choice], unevenness(seen, centres))
-        best = max(choices, key=lambda choice: round(scores[choice] / max(self.config.trials, 1), 3))
-        return best, uneven[best]
+                scores[shrinkage] += hungarian_accuracy((seen @ centres.T).argmax(1), classes)
+                uneven[shrinkage] += unevenness(seen, centres)
+        trials = max(self.config.trials, 1)
+        best = max(SHRINKAGES, key=lambda each: round(scores[each] / trials, 3))
+        return best, uneven[best] / trials
 
     def _hidden_classes(self, random: torch.Generator) -> Iterator[Tensor]:
         """As many known classes as are looked for, half of them at most, drawn anew each time."""
@@ -226,7 +210,7 @@ class Centroids(Method):
 
     def averaged(self, x: Tensor) -> Tensor:
         """x' of unit vectors x (B, P)."""
-        return torch.where(self.share > 0, average(x, self.pile, self.config.neighbours), x)
+        return average(x, self.pile, self.config.neighbours)
 
     def whitened(self, images: Tensor) -> Tensor:
         """(B, 3, H, W) images or (B, D) vectors → x (B, P)."""
