@@ -15,7 +15,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from io import BytesIO
@@ -192,13 +192,17 @@ def launched() -> bool:
     return int(environment.get("WORLD_SIZE", 1)) > 1 and "RANK" in environment
 
 
-def join(local: int | None = None, **where: Any) -> None:
-    """Meet the other processes, by default as the environment describes them; each takes its own GPU."""
+def join(environment: Mapping[str, str] = os.environ, **where: Any) -> None:
+    """Meet the other processes, as the environment describes them; each takes its own GPU.
+
+    Where there are fewer GPUs than processes on this machine, some share one, which NCCL refuses.
+    """
     global _orders, _broken
-    local, gpus = int(os.environ["LOCAL_RANK"]) if local is None else local, torch.cuda.device_count()
-    if local < gpus:
-        torch.cuda.set_device(local)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", **where)
+    local, gpus = int(environment["LOCAL_RANK"]), torch.cuda.device_count()
+    if gpus:
+        torch.cuda.set_device(local % gpus)
+    enough = int(environment.get("LOCAL_WORLD_SIZE", 1)) <= gpus
+    dist.init_process_group("cpu:gloo,cuda:nccl" if enough else "gloo", **where)
     _orders, _broken = dist.new_group(backend="gloo", timeout=WAIT), False
 
 
@@ -224,16 +228,13 @@ def processes(number: int) -> Iterator[None]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = {"OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // number, 1)), **os.environ}
-    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(number)}
-    others = [
-        subprocess.Popen(
-            [sys.executable, "-m", "newfound"], env=environment | {"RANK": str(each), "LOCAL_RANK": str(each)}
-        )
-        for each in range(1, number)
-    ]
+    environment |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(number))
+    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    first, *rest = (environment | dict.fromkeys(("RANK", "LOCAL_RANK"), str(each)) for each in range(number))
+    others = [subprocess.Popen([sys.executable, "-m", "newfound"], env=each) for each in rest]
     met = False
     try:
-        join(0, init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=number)
+        join(first, init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=number)
         met = True
         yield
     finally:
