@@ -57,7 +57,9 @@ def in_float(encoder: nn.Module, images: tuple[Tensor], features: Tensor) -> Ten
     return features.float()
 
 
-def trained(name: str, stage: str, settings: dict[str, object], data: Dataset) -> dict[str, Tensor]:
+def trained(
+    name: str, stage: str, settings: dict[str, object], data: Dataset, device: torch.device
+) -> dict[str, Tensor]:
     """The weights after three steps on batches that two processes cannot share equally.
 
     Encoders are in float64: otherwise rounding decides on which side of a ReLU some features fall, and Adam
@@ -67,22 +69,24 @@ def trained(name: str, stage: str, settings: dict[str, object], data: Dataset) -
     recipe = tiny_recipe(name, **own)
     epochs = min(recipe.train[stage].epochs, 1)
     train = replace(recipe.train[stage], batch_size=79, epochs=epochs, optimiser="sgd")
-    recipe, split = replace(recipe, train={stage: train}), data.split
+    recipe, split = replace(recipe, train={stage: train}), data.to(device).split
     torch.manual_seed(0)
-    learner: Learner = build_stage(stage, recipe, split.task, split.look, CPU)
-    learner.encoder = Maps() if own != settings else learner.encoder
+    learner: Learner = build_stage(stage, recipe, split.task, split.look, device)
+    learner.encoder = Maps().to(device) if own != settings else learner.encoder
     if not learner.needs_maps:
         learner.encoder.double().register_forward_pre_hook(in_double)
         learner.encoder.register_forward_hook(in_float)
-    loader = stage_loader(stage, learner, recipe, split, CPU)
-    bank = TrainingBank(Viewer(learner, split.look, CPU, torch.float32), split)
+    loader = stage_loader(stage, learner, recipe, split, device)
+    bank = TrainingBank(Viewer(learner, split.look, device, torch.float32), split)
     extra = extra_loss(recipe.constraints, split.task) if stage == "discover" else None
     for _ in Trainer(learner, loader, train, bank, extra=extra).run():
         pass
     return {key: value.double() for key, value in learner.state_dict().items()}
 
 
-def differences(name: str, stage: str, settings: dict[str, object], data: Dataset) -> tuple[float, float]:
+def differences(
+    name: str, stage: str, settings: dict[str, object], data: Dataset, device: torch.device = CPU
+) -> tuple[float, float]:
     """The largest between two processes and one: of the weights, and of Sinkhorn's targets."""
     targets: list[Tensor] = []
     sinkhorn = pseudo.sinkhorn
@@ -93,9 +97,9 @@ def differences(name: str, stage: str, settings: dict[str, object], data: Datase
 
     assert dist.world() == 2
     with patch.object(pseudo, "sinkhorn", recorded):
-        together = trained(name, stage, settings, data)
+        together = trained(name, stage, settings, data, device)
         with patch.object(dist, "_orders", None):
-            alone = trained(name, stage, settings, data)
+            alone = trained(name, stage, settings, data, device)
     half = len(targets) // 2
     pairs = zip(targets[:half], targets[half:], strict=True)
     of_targets = max(((one - two).abs().max().item() for one, two in pairs), default=0.0)
