@@ -13,7 +13,8 @@ LAUNCHERS = {"RANK", "SLURM_STEP_NUM_TASKS"}
 
 def main() -> None:
     """Run `newfound`; exit codes: 0, 1 for work that fails, 2 for bad usage, 130 for Ctrl-C."""
-    begin_imports()
+    place = os.environ.get("RANK") or os.environ.get("SLURM_PROCID", "0")
+    begin_imports() if place == "0" else ignore_interrupts()  # Ctrl-C is for the process that is followed
     arguments = sys.argv[1:] or ["--help"]
     try:
         code = _run(arguments)
@@ -43,12 +44,11 @@ def _run(arguments: list[str]) -> int | None:
 
 
 def _follow() -> int:
-    """Train with the first process; its Ctrl-C, its log and its errors are not repeated."""
+    """Train with the first process; its log and its errors are not repeated."""
     from newfound.core.dist import ProcessLostError
     from newfound.core.errors import NewfoundError
     from newfound.engine.trainer import follow
 
-    ignore_interrupts()
     logging.disable()
     warnings.simplefilter("ignore")
     try:
