@@ -78,7 +78,7 @@ def test_a_run_with_a_number_is_not_resumed_with_an_estimate(images: OwnImages) 
     works(*call, "--stop-after", "0s")
     before = contents(Path("run"))
     unknown = ("discover", *TINY, *FEW, "encoder=small", *images.options[:4], "--out", "run", "--resume")
-    refused(2, unknown, "known number of novel classes")
+    refused(2, unknown, "other values of num_novel")
     assert contents(Path("run")) == before
 
 

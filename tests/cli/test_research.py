@@ -265,7 +265,7 @@ def test_vectors_of_a_frozen_encoder_are_recorded_apart(monkeypatch: pytest.Monk
     assert record.benchmark == "digits"
     assert record.embedded_by
     assert record.embedded_by.encoder == "flat"
-    refused(2, ("reproduce", "digits", "kmeans", "--encoder", "small"), "not pretrained")
+    refused(2, ("reproduce", "digits", "kmeans", "--encoder", "small"), "Only a pretrained encoder can embed")
 
 
 def test_a_variation_that_changes_nothing_is_the_usual_recipe(monkeypatch: pytest.MonkeyPatch) -> None:

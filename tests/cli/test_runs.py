@@ -134,5 +134,5 @@ def test_images_that_are_gone_and_other_images(moved: tuple[Path, Path], run: Fi
     shutil.copy(image.with_name("01.png"), image)
     refused(1, ("relocate", mine, *options(place)), "changed")
     refused(1, ("relocate", mine, *options(Path("nowhere"))), "nowhere/known does not exist")
-    refused(2, ("relocate", run.path, *options(place)), "your own image files")
+    refused(2, ("relocate", run.path, *options(place)), "cannot be combined with a benchmark")
     assert contents(mine) == before

@@ -196,5 +196,5 @@ def test_a_run_that_has_only_pretrained_goes_on_with_a_number(digits: Dataset, t
 def test_a_known_number_is_not_replaced_by_an_estimate(digits: Dataset, tmp_path: Path) -> None:
     tiny_run(tmp_path / "run", tiny_recipe("kmeans"), digits).discover()
     unknown = replace(digits, split=replace(digits.split, num_novel=None))
-    with pytest.raises(UsageError, match="known number"):
+    with pytest.raises(UsageError, match="other values of estimated, num_novel"):
         tiny_run(tmp_path / "run", tiny_recipe("kmeans"), unknown, resume=True).discover()

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from newfound.core.errors import Hint, RunError, UsageError, shortened, unknown
+from newfound.core.errors import RunError, UsageError, shortened, unknown
 from newfound.core.files import check_writable, write_record
 from newfound.core.registry import changes_nothing, method_entry, recipe_for
 from newfound.core.settings import Overrides, Recipe
 from newfound.core.source import Source
 from newfound.data.dataset import Dataset
 from newfound.lab.paper import APPENDIX, ESTIMATES
-from newfound.nn.encoders import preprocessing_of
 from newfound.run.events import Watch, ignore
 from newfound.run.folder import Folder
 from newfound.run.frozen import version_of
@@ -140,8 +139,6 @@ def reproduce_source(
     """
     source = Source(benchmark=benchmark, data_dir=data_dir)
     if encoder is not None:
-        if preprocessing_of(encoder) is None:
-            raise UsageError(f"The encoder {encoder} is not pretrained.", Hint.ENCODERS)
         source = source.model_copy(update={"embedded_by": version_of(encoder)[1]})
     if recipe == ESTIMATED:
         estimated = {"num_novel": ESTIMATES[benchmark], "estimated": "the paper's"}

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import newfound
 from newfound.core import dist
-from newfound.core.errors import Hint, UsageError, shortened
+from newfound.core.errors import UsageError, shortened
 from newfound.core.files import check_apart, check_writable
 from newfound.core.learner import Method
 from newfound.core.registry import method_entry
@@ -54,10 +54,6 @@ def check_folder(folder: Folder, request: Request, resume: bool, unknown_number:
         if begun.estimated:  # the estimate is deterministic
             found = {"num_novel": begun.num_novel, "estimated": begun.estimated}
             request = request.model_copy(update={"source": request.source.model_copy(update=found)})
-        elif begun.benchmark or begun.num_novel is not None:
-            raise UsageError(
-                f"The run in {folder.path} was started with a known number of novel classes.", Hint.NEW_FOLDER
-            )
     folder.check(request, resume)
     check_writable(folder.config)
     check_writable(folder.cache / "weights")

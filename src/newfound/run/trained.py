@@ -205,8 +205,6 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     The config is written last, so that an interrupted call can be repeated.
     """
     before = folder.request()
-    if not before.source.labelled or before.source.held_out is not None:
-        raise UsageError(f"{folder.path} is not a run on your own image files.")
     places = {key: value for key, value in (("labelled", labelled), ("unlabelled", unlabelled)) if value}
     now = Source.model_validate(before.source.model_dump() | places)
     check_apart(folder.path, now.labelled, now.unlabelled)
