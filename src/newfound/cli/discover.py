@@ -27,7 +27,7 @@ from newfound.review.review import Review
 from newfound.run.embed import embed as embed_files
 from newfound.run.folder import Folder
 from newfound.run.frozen import load_data
-from newfound.run.models import Estimate
+from newfound.run.models import Estimate, Results
 from newfound.run.recipe import split_settings
 from newfound.run.run import Run, check_folder, request_of
 from newfound.run.start import precedent, start
@@ -98,6 +98,11 @@ def discover(
         if run.data.num_novel is None:
             show_estimate(run.estimate(then_discover=True), run.folder)
         results = run.discover()
+    _show(results, run)
+
+
+def _show(results: Results, run: Run) -> None:
+    """Print the results, and write the page of a user's own images."""
     show_results(results)
     console().print(f"written: {run.folder.results}, {run.folder.assignments}")
     if not run.source.has_truth and has_pictures(run.data.split.unlabelled):

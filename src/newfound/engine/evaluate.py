@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from newfound.core import dist
@@ -97,7 +99,7 @@ class Evaluator:
             mixed=[generalised(joint, labels, task) for joint, labels in splits] if is_mixed else (),
         )
 
-    def calibration_error(self, ids: Tensor, confidence: Tensor) -> float:
+    def calibration_error(self, ids: NDArray[np.integer], confidence: NDArray[np.floating]) -> float:
         """Of the confidence (n,) in the classes (n,) that were told for the unlabelled images."""
-        right = told_right(ids, self.truth.labels.cpu(), self.method.task.num_known)
-        return calibration_error(confidence, right)
+        right = told_right(torch.from_numpy(ids), self.truth.labels.cpu(), self.method.task.num_known)
+        return calibration_error(torch.from_numpy(confidence), right)

@@ -45,37 +45,26 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
     """
     folder, recipe, account = training.folder, training.recipe, training.account
     split, head, viewer = training.data.split, best_head(training.lines), training.viewer(method)
-    known = training.data.class_names[: method.task.num_known]
-    classes = Classes(
-        known=list(known),
-        novel=list(novel_names(known, method.task.num_novel)),
-        ids=source.ids_of(known, method.task.num_novel),
-    )
+    known, number = training.data.class_names[: method.task.num_known], method.task.num_novel
+    novel = list(novel_names(known, number))
+    classes = Classes(known=list(known), novel=novel, ids=source.ids_of(known, number))
     predicted = scores_of(method, viewer, split.unlabelled)
     features = viewer.over(split.unlabelled, method.encoder).to(torch.float16)
     calibration = _calibrated(training, method, head)
     logits, scores = (each[head].cpu().numpy() / calibration.temperature for each in predicted)
-    known_by = [each.contents() if source.labelled else [] for each in (given.labelled, given.unlabelled)]
-    pile = Pile(
-        *(scores, logits, features.cpu().numpy(), method.joint, split.pile),
-        digests=known_by[1],
-        labelled=dict(zip(known_by[0], given.labels.tolist(), strict=False)),
-    )
-    pile, unsorted = _with_extent(pile, given, viewer)
+    pile = Pile(scores, logits, features.cpu().numpy(), method.joint, split.pile)
+    pile, unsorted = _with_extent(_with_contents(pile, given) if source.labelled else pile, given, viewer)
     pile.write(folder.pile)
+    assigned = pile.assignments(split.unlabelled.names, unsorted)
     if folder.edits.exists() and folder.assignments.exists():
         assigned = Assignments.read(folder.assignments, classes)
-    else:
-        assigned = pile.assignments(split.unlabelled.names, unsorted)
-        assigned.write(folder.assignments, classes)
+    assigned.write(folder.assignments, classes)
     sizes = assigned.sizes(method.task.num_classes)
     known_sizes, novel_sizes = sizes[: len(known)], sizes[len(known) :]
     evaluator, origin = training.evaluator(method), provenance(training.device)
     report = evaluator(head, predicted) if evaluator else None
     if evaluator:
-        error = evaluator.calibration_error(
-            torch.from_numpy(assigned.ids), torch.from_numpy(assigned.confidence)
-        )
+        error = evaluator.calibration_error(assigned.ids, assigned.confidence)
         calibration = calibration.model_copy(update={"error": error})
     results = Results(
         method=recipe.method,
@@ -116,6 +105,12 @@ def _calibrated(training: Training, method: Method, head: int) -> Calibration:
     images, labels = training.held
     scores = scores_of(method, training.viewer(method), images.to(training.device))[0][head].cpu()
     return Calibration(temperature=temperature(scores, labels.cpu()), images=len(labels))
+
+
+def _with_contents(pile: Pile, split: Split) -> Pile:
+    """With what the images are known by, wherever their files are."""
+    labelled = dict(zip(split.labelled.contents(), split.labels.tolist(), strict=False))
+    return replace(pile, digests=split.unlabelled.contents(), labelled=labelled)
 
 
 def _with_extent(pile: Pile, split: Split, viewer: Viewer) -> tuple[Pile, Flags | None]:
