@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo check test lint format bench docs readme clean
+.PHONY: demo check test lint format bench hostile docs readme clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,10 @@ format: $(VENV)/.installed
 # Speed on this machine, for example: make bench ARGS="uno-v2 device=cpu --parts step"
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# Broken runs, kills, full disks, hostile names and files: some minutes, not part of the tests.
+hostile: $(VENV)/.installed
+	$(BIN)/python -m tools.hostile $(ARGS)
 
 # The documentation as a site, build/site/index.html.
 docs: $(VENV)/.installed

@@ -1,0 +1,41 @@
+"""A small part of the hostile campaign, and whether it would notice what it looks for."""
+
+import json
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tools import hostile
+from tools.hostile import Ended, Tally, break_json, campaign, forked, table
+
+
+@pytest.mark.slow
+def test_a_small_campaign_finds_nothing(tmp_path: Path) -> None:
+    found = campaign(tmp_path / "hostile", seed=0, share=0.02)
+    assert sum(each.trials for each in found) >= 10
+    assert [note for each in found for note in each.notes] == []
+    assert table(found).endswith("| 0 | 0 | 0 | 0 |")
+
+
+def test_what_a_process_did_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostile, "LIMIT", 0.2)
+    tally = Tally("made up")
+    tally.judge("fine", forked(lambda: print("done")))
+    tally.judge("refused", Ended(2, "error: no.\n"))
+    tally.judge("torn", forked(lambda: [][1]))
+    tally.judge("hung", forked(lambda: time.sleep(9)))
+    tally.judge("killed", forked(lambda: time.sleep(9), kill_after=0.01))
+    tally.judge("two lines", Ended(1, "error: no.\nwhy\n"), lost=True)
+    tally.judge("owned", forked(lambda: os.getpid()), executed=True)
+    assert (tally.trials, tally.tracebacks, tally.hangs, tally.lost, tally.executions) == (7, 2, 1, 1, 1)
+    assert [note.partition(":")[0] for note in tally.notes] == ["torn", "hung", "two lines", "owned"]
+
+
+def test_json_is_broken_by_a_seed() -> None:
+    whole = json.dumps({"a": {"b": [1, 2]}, "c": "d"})
+    texts = [break_json(whole, random.Random(seed)) for seed in range(30)]
+    assert texts == [break_json(whole, random.Random(seed)) for seed in range(30)]
+    assert all(text != whole for text in texts)
