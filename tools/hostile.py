@@ -413,7 +413,7 @@ def full_disks(base: Base, chance: random.Random, number: int) -> Tally:
 
 
 NAMES = (
-    *("=1+1", "+cmd", "@SUM(A1)", "-x", "a,b", 'a"b', "a'b", "a;b", "<script>alert(1)</script>", "{{7*7}}"),
+    *("=1+1", "+cmd", "@SUM(A1)", "-x", "a,b", 'a"b', "a'b", "a;b", "<script>alert(1)", "{{7*7}}"),
     *(
         "\x1b[31mred",
         "\x1b]0;title\x07",
@@ -566,7 +566,11 @@ def campaign(root: Path, seed: int, share: float) -> list[Tally]:
     os.chdir(root)
     try:
         base = Base(root)
-        return [part(base, random.Random(seed), round(times * share)) for part, times in PARTS.items()]
+        tallies = []
+        for part, times in PARTS.items():
+            tallies.append(part(base, random.Random(seed), round(times * share)))
+            print(*tallies[-1].notes, f"{tallies[-1].part}: {tallies[-1].trials}", sep="\n", flush=True)
+        return tallies
     finally:
         os.chdir(before)
 
@@ -587,8 +591,6 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.mkdtemp()) / "hostile")
     given = parser.parse_args()
     tallies = campaign(given.folder.absolute(), given.seed, given.share)
-    for each in tallies:
-        print(*(f"{each.part}: {note}" for note in each.notes), sep="\n")
     print(table(tallies))
     sys.exit(any(each.notes for each in tallies))
 
