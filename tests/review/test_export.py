@@ -15,7 +15,7 @@ from newfound.core.errors import DataError, NewfoundError, UsageError
 from newfound.core.source import Source
 from newfound.review import export as module
 from newfound.review.export import distinct, exporter, safe, write_export
-from newfound.review.review import Review
+from newfound.review.review import Predictions, Review
 from tests.review.runs import logits_of, write_run
 
 NAMES = ["mon/a.png", "tue/a.png", "tue/A.PNG", "tue/b.png"]
@@ -36,6 +36,41 @@ def mine(tmp_path: Path) -> Review:
     review.rename({"novel-3": "a/b: c"})
     review.merge("novel-1", "novel-2")
     return review
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+a", "-a", "@SUM(A1)"])
+def test_class_names_are_no_formulas_and_paths_stay(name: str, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", logits_of([0, 1], num_known=1), [name], ["=a.png", "b.png"])
+    review = Review(run)
+    review.merge(name, "novel-1")
+    write_export(review, tmp_path / "it.csv")
+    new = Predictions(images=["=a.png"], classes=[name], kinds=["known"], confidence=[1.0], left_out=[])
+    new.write(tmp_path / "new.csv")
+    for path in (tmp_path / "it.csv", tmp_path / "new.csv"):
+        with path.open(newline="", encoding="utf-8") as file:
+            first = next(csv.DictReader(file))
+        assert (first["image"], first["class"]) == ("=a.png", f"'{name}")
+    assert Review(run).names[0] == name
+
+
+def test_only_images_of_the_run_are_copied(tmp_path: Path) -> None:
+    """Those in its folders, or wherever its lists say."""
+    for place in ("pile/a.png", "pile/b.png", "elsewhere/c.png", "secret.png"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / place)
+    (tmp_path / "list.txt").write_text("pile/a.png\nelsewhere/c.png\n")
+
+    def export(given: str, *images: str) -> None:
+        source, paths = Source(unlabelled=str(tmp_path / given)), [str(tmp_path / each) for each in images]
+        place = f"{given} {images[1]}".replace("/", "-")
+        run = write_run(tmp_path / place, logits_of([0, 1]), images=paths, source=source)
+        write_export(Review(run), tmp_path / "out" / place, "folders")
+
+    export("pile", "pile/a.png", "pile/b.png")
+    export("list.txt", "pile/a.png", "elsewhere/c.png")
+    for given, image in (("pile", "secret.png"), ("pile", "pile/../secret.png"), ("list.txt", "pile/b.png")):
+        with pytest.raises(DataError, match=r"1 of 2 images .*not the run's own"):
+            export(given, "pile/a.png", image)
 
 
 def exported(review: Review, out: Path) -> list[Mapping[str, object]]:

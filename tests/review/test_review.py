@@ -275,3 +275,20 @@ def test_reviewing_and_exporting_need_no_torch(run: Folder) -> None:
         "write_export(review, Path(sys.argv[1], 'table.csv')); sys.exit('torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, str(run.path)], check=True)
+
+
+def test_an_edit_takes_no_longer_the_more_there_are(run: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is read once; what follows from it is what a new review of the same log finds."""
+    mine = Review(run)
+    monkeypatch.setattr("newfound.review.review.read_edits", None)
+    for name in ("wasp", "hornet", "bee-eater"):
+        mine.rename({mine.names[max(mine.found)]: name})
+        mine.move_rows(name, [0, 1])
+    mine.undo()
+    mine.undo()
+    mine.accept(mine.names[max(mine.found)])
+    monkeypatch.undo()
+    again = Review(run)
+    assert (mine.names, mine.edits, mine.log) == (again.names, again.edits, again.log)
+    assert mine.ids.tolist() == again.ids.tolist()
+    assert mine.accepted.tolist() == again.accepted.tolist()

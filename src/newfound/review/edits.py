@@ -96,11 +96,16 @@ def in_effect(log: Sequence[Edit]) -> list[Edit]:
     return left
 
 
+def stored_edits(path: Path) -> str:
+    """The text of the log; empty if there is no file."""
+    return read_text(path) if path.exists() else ""
+
+
 def read_edits(path: Path) -> tuple[str, list[Edit]]:
     """The digest of the assignments that were edited, and the log; both empty if there is no file."""
     header, log, number = Header(of=""), list[Edit](), 0
     try:
-        for number, line in enumerate(read_text(path).splitlines() if path.exists() else [], start=1):
+        for number, line in enumerate(stored_edits(path).splitlines(), start=1):
             if number == 1:
                 header = Header.model_validate_json(line)
             elif line.strip():
@@ -110,6 +115,9 @@ def read_edits(path: Path) -> tuple[str, list[Edit]]:
     return header.of, log
 
 
-def write_edits(path: Path, of: str, log: Sequence[Edit]) -> None:
-    """Replace the log with a longer one, atomically."""
-    write_text(path, "".join(f"{line.model_dump_json()}\n" for line in (Header(of=of), *log)))
+def write_edits(path: Path, of: str, log: Sequence[Edit], before: str = "") -> str:
+    """Begin a log with these edits, or add them to the text of one, atomically; returns the new text."""
+    lines = log if before else (Header(of=of), *log)
+    text = before + "".join(f"{line.model_dump_json()}\n" for line in lines)
+    write_text(path, text)
+    return text

@@ -17,7 +17,7 @@ from newfound.core.registry import EXPORTERS, register_exporter
 from newfound.data.parquet import import_pyarrow
 from newfound.review.edits import UNSORTED_ID
 from newfound.review.review import Review
-from newfound.run.assignments import write_csv
+from newfound.run.assignments import inert, write_csv
 
 Value = str | int | float | bool | None
 Write = Callable[[Review, Path], object]
@@ -88,8 +88,9 @@ def table(review: Review) -> dict[str, list[Value]]:
 
 @exporter("csv", ".csv")
 def write_csv_table(review: Review, path: Path) -> None:
-    """One line for each image."""
+    """One line for each image; class names that begin like a formula get an apostrophe."""
     columns = table(review)
+    columns["class"] = [inert(str(name)) for name in columns["class"]]
     rows = zip(*columns.values(), strict=True)
     texts = ([("no", "yes")[value] if isinstance(value, bool) else value for value in row] for row in rows)
     write_csv(path, tuple(columns), texts)
@@ -143,9 +144,27 @@ def _check_files(review: Review, unusable: Sequence[str]) -> None:
     if unusable:
         of = len(review.assignments.images)
         raise DataError(
-            f"{len(unusable):,} of {of:,} images are not there or not readable, first {unusable[0]}.",
+            f"{len(unusable):,} of {of:,} images are not there, not readable or not the run's own. The first "
+            f"is {unusable[0]}.",
             Hint.RELOCATE if review.source.unlabelled else None,
         )
+
+
+def _foreign(review: Review) -> list[str]:
+    """Images outside the run's folders that its lists do not name: an edited table could name any file."""
+    source, allowed = review.source, set[str]()
+    places = [Path(each) for each in (source.labelled, source.unlabelled, source.data_dir) if each]
+    folders = tuple(os.path.join(place, "") for place in places if place.is_dir())
+    named = [(name, os.path.abspath(name)) for name in review.assignments.images]
+    outside = [each for each in named if not each[1].startswith(folders)] if places else []
+    if outside:
+        from newfound.data.files import unlabelled_files  # imports torch
+        from newfound.data.vectors import read_embeddings
+
+        lists = [place for place in places if place.is_file()]
+        allowed |= {os.path.abspath(path) for each in lists for path, _ in unlabelled_files(each)}
+        allowed |= {*read_embeddings(Path(source.embeddings)).names} if source.embeddings else set()
+    return [name for name, path in outside if path not in allowed]
 
 
 def _hard_link(file: Path, place: Path) -> None:
@@ -166,7 +185,7 @@ PLACE: Mapping[str, Callable[[Path, Path], object]] = {
 def write_folders(review: Review, out: Path, link: str = "copy") -> dict[str, str]:
     """A folder for each class that has images; returns class → folder where the names differ."""
     files, names, ids = [Path(name) for name in review.assignments.images], review.names, review.ids.tolist()
-    _check_files(review, [str(file) for file in files if not file.is_file()])
+    _check_files(review, _foreign(review) or [str(file) for file in files if not file.is_file()])
     filled = [key for key in names if key in set(ids)]
     folders = dict(zip(filled, distinct([safe(names[key]) for key in filled]), strict=True))
     places = distinct([f"{folders[key]}/{file.name}" for key, file in zip(ids, files, strict=True)])

@@ -29,6 +29,7 @@ from newfound.review.edits import (
     Undo,
     in_effect,
     read_edits,
+    stored_edits,
     write_edits,
 )
 from newfound.review.replay import (
@@ -41,7 +42,7 @@ from newfound.review.replay import (
     shares_after,
     split_parts,
 )
-from newfound.run.assignments import Assignments, write_csv
+from newfound.run.assignments import Assignments, inert, write_csv
 from newfound.run.folder import Folder
 from newfound.run.models import Classes, Versioned
 from newfound.run.pile import Pile
@@ -83,13 +84,35 @@ class Review:
         self.found_ids = np.where(self.assignments.unsorted, UNSORTED_ID, ids)
         """(n,) class of each image as discovered."""
         self.digest = self.assignments.digest(self.source)
+        self._stored = stored_edits(folder.edits)
         of, self.log = read_edits(folder.edits)
+        edits = in_effect(self.log)
         sizes = [*(self.results.known_sizes or [0] * len(self.known)), *self.results.cluster_sizes]
         same = self.assignments.sizes(len(self.found)) == sizes
-        fits = not self.log or (of == self.digest and fit(self.edits, self.found, self.found_ids))
+        fits = not self.log or (of == self.digest and fit(edits, self.found, self.found_ids))
         if not same or not fits:
             other = folder.edits if same else folder.results
             raise RunError(f"{folder.assignments} does not match {other.name}. Restore the original files.")
+        self._begin(edits)
+
+    def _begin(self, edits: Sequence[Edit]) -> None:
+        """Apply edits to the classes as discovered."""
+        self.edits: list[Edit] = []
+        """Those that were not undone."""
+        self.ids: NDArray[np.integer] = self.found_ids
+        """(n,) class of each image."""
+        self.accepted = np.zeros(len(self.found_ids), dtype=bool)
+        """(n,) whether a reviewer has accepted the class of an image, or moved it there."""
+        self._named = dict(self.found)
+        self._follow(edits)
+
+    def _follow(self, edits: Sequence[Edit]) -> None:
+        """Apply further edits, each once however long the log is."""
+        number = len(self.found_ids)
+        self.edits += edits
+        self.ids = replay(edits, self.ids, by_rows(number))
+        self.accepted = self.accepted | accepted_after(edits, number)
+        self._named = names_after(edits, self._named)
 
     @classmethod
     @public
@@ -103,24 +126,9 @@ class Review:
         return Pile.read(self.folder.pile)
 
     @property
-    def edits(self) -> list[Edit]:
-        """Those that were not undone."""
-        return in_effect(self.log)
-
-    @property
     def names(self) -> dict[int, str]:
         """Id → name; known classes first, then novel ones, then the unsorted group."""
-        return {**names_after(self.edits, self.found), UNSORTED_ID: UNSORTED}
-
-    @property
-    def ids(self) -> NDArray[np.integer]:
-        """(n,) class of each image."""
-        return replay(self.edits, self.found_ids, by_rows(len(self.found_ids)))
-
-    @property
-    def accepted(self) -> NDArray[np.bool_]:
-        """(n,) whether a reviewer has accepted the class of an image, or moved it there."""
-        return accepted_after(self.edits, len(self.assignments.ids))
+        return {**self._named, UNSORTED_ID: UNSORTED}
 
     @property
     def settled(self) -> NDArray[np.bool_]:
@@ -265,12 +273,14 @@ class Review:
     def _add(self, edit: Edit) -> None:
         """Write the log with one more edit, unless another process has added one."""
         with self.folder.locked():
-            if read_edits(self.folder.edits)[1] != self.log:
+            if stored_edits(self.folder.edits) != self._stored:
                 raise UsageError(
                     f"The classes of {self.folder.path} were edited in the meantime. Open them again first."
                 )
-            write_edits(self.folder.edits, self.digest, [*self.log, edit])
+            before = self._stored if self.log else ""
+            self._stored = write_edits(self.folder.edits, self.digest, [edit], before)
         self.log.append(edit)
+        self._begin(in_effect(self.log)) if isinstance(edit, Undo) else self._follow([edit])
 
     def _id(self, name: str) -> int:
         ids = {composed(each): key for key, each in self.names.items()}
@@ -302,7 +312,7 @@ class Predictions(Versioned):
     def write(self, path: Path) -> None:
         """As CSV: image, class, kind, confidence."""
         shares = (f"{share:.4f}" for share in self.confidence)
-        rows = zip(self.images, self.classes, self.kinds, shares, strict=True)
+        rows = zip(self.images, map(inert, self.classes), self.kinds, shares, strict=True)
         write_csv(path, ("image", "class", "kind", "confidence"), rows)
 
 

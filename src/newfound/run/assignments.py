@@ -75,6 +75,11 @@ class Assignments:
             )
 
 
+def inert(name: str) -> str:
+    """A class name that no spreadsheet takes for a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@")) else name
+
+
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """A header and one line for each row, atomically."""
     out = io.StringIO()
