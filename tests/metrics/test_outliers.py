@@ -31,7 +31,7 @@ def test_far_from_the_centre_of_the_others() -> None:
 
 
 def test_nothing_is_outside_where_nothing_can_be_learnt() -> None:
-    vectors = np.random.default_rng(0).normal(size=(98, 4))
-    assert not Extent.of(vectors, np.zeros(98, np.int64), 98, 1)[1].any()
-    assert not Extent.of(vectors, np.arange(98), 98, 98)[1].any()
+    vectors = np.random.default_rng(0).normal(size=(32, 4))
+    assert not Extent.of(vectors, np.zeros(32, np.int64), 32, 1)[1].any()
+    assert not Extent.of(vectors, np.arange(32), 32, 32)[1].any()
     assert not len(Extent.of(vectors[:0], np.arange(0), 0, 3)[1])
