@@ -26,7 +26,7 @@ from newfound.data.images import ImageSet
 from newfound.data.vectors import embedded
 from newfound.metrics import clustering
 from newfound.review.export import write_export
-from newfound.review.next import NEXT_PILE, next_source
+from newfound.review.next import next_source
 from newfound.review.page import write_page
 from newfound.review.review import Predictions, Review
 from newfound.run import trained
@@ -52,7 +52,7 @@ def from_run(
     *,
     unlabelled: AnyPath | None = None,
     num_novel: Positive | None = None,
-    pile: PileKind = NEXT_PILE,
+    pile: PileKind | None = None,
 ) -> Dataset:
     """The data set of a next run in the folder `out`, after the review of `run`.
 

@@ -53,7 +53,7 @@ def test_what_is_settled_is_labelled_and_the_rest_is_the_pile(mine: Review, tmp_
     }
     assert source.class_ids == {"ant": 0, "bee": 1, "zebra": 2, "novel-3": 4}
     assert source.ids_of(["ant", "bee", "novel-3", "zebra"], 2) == [0, 1, 4, 2, 6, 7]
-    assert (source.pile, source.follows) == ("mixed", str(tmp_path / "run"))
+    assert source.follows == str(tmp_path / "run")
 
 
 def test_nothing_is_settled_before_the_review(mine: Review, tmp_path: Path) -> None:

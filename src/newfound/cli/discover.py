@@ -21,7 +21,7 @@ from newfound.data.dataset import counted
 from newfound.data.folders import usual_side
 from newfound.estimate.trial import PREFIX, EstimateConfig
 from newfound.report.figures import draw_estimate, verdict
-from newfound.review.next import NEXT_PILE, next_source
+from newfound.review.next import next_source
 from newfound.review.page import write_page
 from newfound.review.review import Review
 from newfound.run.embed import embed as embed_files
@@ -84,7 +84,7 @@ def discover(
         raise UsageError("--from needs --out; of the options of images it takes --unlabelled alone.")
     else:
         new, number = unlabelled and Path(unlabelled), opt.number_of(num_novel)
-        source = next_source(Review.open(follows), Folder(out), new or None, number, pile or NEXT_PILE)
+        source = next_source(Review.open(follows), Folder(out), new or None, number, pile)
     method, overrides = opt.method_and_settings(method, settings)
     if pretrained is not None:
         overrides["pretrained"] = str(pretrained)

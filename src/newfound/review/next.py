@@ -17,8 +17,6 @@ from newfound.run.assignments import write_csv
 from newfound.run.folder import Folder
 
 log = logging.getLogger(__name__)
-NEXT_PILE: PileKind = "mixed"
-"""What is left may be of classes that are known now."""
 
 
 def next_source(
@@ -26,7 +24,7 @@ def next_source(
     out: Folder,
     unlabelled: Path | None = None,
     num_novel: int | None = None,
-    pile: PileKind = NEXT_PILE,
+    pile: PileKind | None = None,
 ) -> Source:
     """List the images of a reviewed run in `out`/images.csv, and those that join them; they are the source.
 
