@@ -1,6 +1,6 @@
 """How many images are left unsorted: of classes, where that is a mistake, and of strangers, where it is not.
 
-    python -m benchmarks.unsorted vectors.npy labels.npy 10 15 results/unsorted/NAME.json
+    python -m benchmarks.unsorted vectors.npy labels.npy 10 15 results/unsorted/cifar10.json
 
 Each seed draws classes: two fifths are known, a fifth is novel. Strangers are three images of each class that
 is left, too few to form one. Of each seed there is a pile of novel classes and strangers, and a mixed one.
