@@ -55,7 +55,7 @@ def test_photographs_from_beginning_to_end(photographs: tuple[str, ...], tmp_pat
     lines = out.splitlines()
     assert lines[0].startswith("encoder: ")
     assert lines[1] == "method: centroids, the default for vectors"
-    assert "20 labelled images of 4 known classes, 10 unlabelled images of 2 novel classes" in out
+    assert "20 labelled images of 4 known classes, 10 unlabelled images of known classes and 2 novel" in out
     page = Path("runs/one/report.html").read_text(encoding="utf-8")
     assert page.count("data:image/") >= 10
 

@@ -119,7 +119,7 @@ def test_a_method_with_settings_for_vectors_separates_what_is_easy_to_separate(
     name: str, tmp_path: Path
 ) -> None:
     vectors, classes = blobs()
-    data = from_embeddings(vectors, np.where(classes < 4, classes, -1), 3)
+    data = from_embeddings(vectors, np.where(classes < 4, classes, -1), 3, pile="novel")
     keys = recipe_for(name, "vectors").flat()
     quick = {
         key: value
