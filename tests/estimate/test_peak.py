@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 
-from newfound.estimate.peak import Curve, peak_estimate, peak_grid, peak_trials, soft_peak
+from newfound.estimate.peak import Curve, is_novel, peak_estimate, peak_grid, peak_trials, soft_peak
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict
 
 CONFIG = EstimateConfig(max_novel=20, restarts=3, iterations=30)
@@ -79,7 +80,7 @@ def test_without_classes_to_hide_the_range_is_the_widest() -> None:
 def test_a_large_pile_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newfound.estimate.peak.SAMPLE", 40)
     found = Curve(features(4, 5), CONFIG, random())
-    assert [len(draw.points) for draw in found.draws] == [40] * 3
+    assert [len(draw.points) for draw in found.draws] == [40] * 2
 
 
 def test_small_classes_count_as_much_as_large_ones() -> None:
@@ -89,3 +90,22 @@ def test_small_classes_count_as_much_as_large_ones() -> None:
     assert estimate(uneven).num_novel == 5
     drawn = Curve(uneven, CONFIG, random()).draws[0](5).labels.bincount()
     assert drawn.max() < 5 * drawn.min()
+
+
+def test_vectors_with_labelled_neighbours_are_left_out_of_a_mixed_pile() -> None:
+    """Eight known classes, each with 30 labelled vectors and 30 in the pile, and five novel ones."""
+    given = features(8, 5, each=60)
+    joining = torch.arange(len(given.labelled)) % 2 == 0
+    mixed = Features(
+        given.labelled[~joining],
+        given.classes[~joining],
+        torch.cat([given.pile, given.labelled[joining]]),
+        mixed=True,
+    )
+    unit = [F.normalize(each[:, :16], dim=-1) for each in (mixed.pile, mixed.labelled)]
+    novel = is_novel(*unit)
+    assert novel[:300].all()
+    assert novel[300:].float().mean() < 0.15
+    found = estimate(mixed)
+    assert found.num_novel == 5
+    assert found.low <= 5 <= found.high

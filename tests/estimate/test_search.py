@@ -138,10 +138,13 @@ def test_too_few_classes_to_hide_some() -> None:
             num_probes(10, replace(CONFIG, probe_classes=wanted))
 
 
-def test_on_a_mixed_pile_the_algorithm_is_gcds() -> None:
+def test_on_a_mixed_pile_of_images_the_algorithm_is_gcds() -> None:
     auto = EstimateConfig()
     assert [resolved(auto, 20, pile, False).algorithm for pile in ("novel", "mixed")] == ["dtc", "gcd"]
-    assert [resolved(auto, 20, pile, True).algorithm for pile in ("novel", "mixed")] == ["silhouette", "gcd"]
+    assert [resolved(auto, 20, pile, True).algorithm for pile in ("novel", "mixed")] == [
+        "silhouette",
+        "silhouette",
+    ]
     assert resolved(EstimateConfig(algorithm="dtc"), 20, "mixed", True).algorithm == "dtc"
 
 

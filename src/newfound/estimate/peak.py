@@ -5,7 +5,8 @@
 The vectors are whitened and averaged with their neighbours, as for `centroids`, and nothing is trained.
 k-means cuts large classes into pieces before it finds the small ones. So a vector is drawn with a probability
 of one over the number of vectors around it, which leaves classes of about equal sizes, and every cluster
-counts the same in s, the mean of some draws.
+counts the same in s, the mean of some draws. From a mixed pile, vectors are left out first that have almost as
+many labelled neighbours as labelled vectors have.
 
 How far to trust the number is asked of the known classes: some of them are hidden from the whitening and
 counted the same way, in equal sizes and in long tails. The factor by which their number is missed at most in
@@ -26,16 +27,18 @@ from torch import Tensor
 from newfound.estimate.silhouette import silhouettes
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
 from newfound.pseudo.kmeans import KMeans
-from newfound.pseudo.metric import average, principal_components, whitening
+from newfound.pseudo.metric import CHUNK, average, principal_components, whitening
 
 FEWEST_TO_HIDE = 4
 """Known classes, of which some can be hidden."""
 COMPONENTS, SHRINKAGE, NEIGHBOURS = 256, 1.0, 25
 """Principal components at most; how much the covariance is shrunk; neighbours in an average."""
-SAMPLE, SHARE, FEWEST = 2000, 0.5, 200
-"""Vectors that are looked at, at most; the share of them in a draw; the fewest in a draw."""
-DRAWS, RESTARTS, CLOSE, SOFTNESS = 3, 3, 0.65, 0.05
+SAMPLE, FEWEST, DRAWN = 3000, 200, 800
+"""Vectors that are looked at, at most; half of them is drawn, within these bounds."""
+DRAWS, RESTARTS, CLOSE, SOFTNESS = 2, 4, 0.6, 0.05
 """Draws; runs of k-means on each; the cosine from which vectors are close, and how gradually."""
+KNOWN = 0.7
+"""The share of labelled neighbours from which a vector is left out, of that of labelled vectors."""
 RATIO, TAU = 1.15, 0.01
 """Of successive numbers of clusters; of the softmax over silhouettes."""
 TURNS, COVERED = 9, 0.8
@@ -95,11 +98,15 @@ class Curve:
     def __init__(self, features: Features, config: EstimateConfig, random: torch.Generator) -> None:
         """Features of P components."""
         whiten = whitening(features.labelled, features.classes, SHRINKAGE)
-        drawn = torch.randperm(len(features.pile), generator=random, device=random.device)[:SAMPLE]
-        pile = F.normalize(features.pile[drawn] @ whiten, dim=-1)
+        known, pile = (
+            F.normalize(_some(each, SAMPLE, random) @ whiten, dim=-1)
+            for each in (features.labelled, features.pile)
+        )
+        if features.mixed:
+            pile = pile[is_novel(pile, known)]
         seen = average(pile, pile, NEIGHBOURS)
-        crowd = ((seen @ seen.T - CLOSE) / SOFTNESS).sigmoid().sum(1)
-        number = min(max(round(SHARE * len(seen)), FEWEST), len(seen))
+        crowd = ((seen @ seen.T - CLOSE) / SOFTNESS).sigmoid().sum(1).clamp(min=NEIGHBOURS)
+        number = min(max(min(len(seen) // 2, DRAWN), FEWEST), len(seen))
         self.most = most_extra(number, config)
         self.draws = [
             KMeans(
@@ -144,18 +151,32 @@ def _missed_by(features: Features, config: EstimateConfig, random: torch.Generat
 
 
 def _pretended(features: Features, hidden: Tensor, tail: int, random: torch.Generator) -> Features:
-    """The same question with `hidden` classes for novel ones."""
+    """The same question with `hidden` classes for novel ones; half of the other images join a mixed pile."""
     known, classes = features.labelled, features.classes
     sizes = [round(ENOUGH * tail ** (-place / (len(hidden) - 1))) for place in range(len(hidden))]
-    novel = [_some(classes == c, size, random) for c, size in zip(hidden, sizes, strict=True)]
+    pile = [_some(known[classes == c], size, random) for c, size in zip(hidden, sizes, strict=True)]
     shown = ~torch.isin(classes, hidden)
-    return Features(known[shown], classes[shown], known[torch.cat(novel)])
+    if features.mixed:
+        joining = shown & (torch.rand(len(classes), generator=random, device=random.device) < 0.5)
+        pile.append(known[joining])
+        shown &= ~joining
+    return replace(features, labelled=known[shown], classes=classes[shown], pile=torch.cat(pile))
 
 
-def _some(mask: Tensor, number: int, random: torch.Generator) -> Tensor:
-    """Rows where the mask is true (n,), `number` at most, at random."""
-    rows = mask.nonzero().flatten()
-    return rows[torch.randperm(len(rows), generator=random, device=random.device)[:number]]
+def _some(x: Tensor, number: int, random: torch.Generator) -> Tensor:
+    """Rows of x, `number` at most, at random."""
+    return x[torch.randperm(len(x), generator=random, device=random.device)[:number]]
+
+
+def is_novel(pile: Tensor, known: Tensor) -> Tensor:
+    """Unit vectors (n, P), (N, P) → which of the pile have few labelled neighbours (n,), FEWEST at least."""
+    both, n = torch.cat([pile, known]), len(pile)
+    nearest = torch.cat(
+        [(part @ both.T).topk(NEIGHBOURS + 1, dim=1).indices for part in torch.split(both, CHUNK)]
+    )
+    share = (nearest[:, 1:] >= n).double().mean(1)
+    least = share[:n].kthvalue(min(FEWEST, n)).values
+    return share[:n] <= torch.maximum(KNOWN * share[n:].mean(), least)
 
 
 def soft_peak(silhouettes: Mapping[int, float]) -> float:

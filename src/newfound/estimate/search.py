@@ -48,16 +48,15 @@ ALGORITHMS = {
 def resolved(config: EstimateConfig, num_known: int, pile: PileKind, vectors: bool) -> EstimateConfig:
     """The same settings with an algorithm that suits the known classes and the pile.
 
-    All but GCD's count every class of the pile, known ones too.
+    DTC's counts every class of the pile, known ones too.
     """
     if config.algorithm == "silhouette" and not vectors:
         raise UsageError(f"{PREFIX}algorithm=silhouette needs vectors, not images.")
     if config.algorithm != "auto":
         return config
-    fewest = FEWEST_TO_HIDE if vectors else FEWEST_KNOWN
-    if num_known < fewest or pile == "mixed":
-        return replace(config, algorithm="gcd")
-    return replace(config, algorithm="silhouette" if vectors else "dtc")
+    if vectors:
+        return replace(config, algorithm="silhouette" if num_known >= FEWEST_TO_HIDE else "gcd")
+    return replace(config, algorithm="dtc" if num_known >= FEWEST_KNOWN and pile == "novel" else "gcd")
 
 
 def warnings_for(found: Verdict, num_known: int, num_hidden: int, most: int) -> list[str]:

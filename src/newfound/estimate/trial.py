@@ -20,7 +20,8 @@ class EstimateConfig:
     algorithm: Literal["auto", "dtc", "gcd", "silhouette"] = setting(
         "auto",
         "dtc hides known classes from the network, gcd does not, silhouette is for vectors and needs no "
-        "network; auto: silhouette or dtc if there are enough known classes and the pile is novel, else gcd",
+        "network; auto: silhouette or dtc if there are enough known classes, else gcd, as for mixed piles of "
+        "images",
     )
     max_novel: Positive = setting(99, "largest number of novel classes to consider")
     probe_classes: Count = setting(
@@ -55,6 +56,8 @@ class Features:
     """(N,) from 0 on"""
     pile: "Tensor"
     """(M, D)"""
+    mixed: bool = False
+    """Whether some of the pile are of the labelled classes."""
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _vectors(split: Split, device: torch.device) -> Features:
         evaluation_view(each.take(torch.arange(len(each))), look.size, look.kind, look.mean, look.std)
         for each in (split.labelled, split.unlabelled)
     )
-    return Features(known.to(device), split.labels.to(device), pile.to(device))
+    return Features(known.to(device), split.labels.to(device), pile.to(device), split.pile == "mixed")
 
 
 def _continued(folder: Folder, new: Estimate) -> Estimate:
