@@ -1,55 +1,130 @@
-"""How well the number of novel classes is estimated.
+"""How well the number of novel classes is estimated on vectors: a table of random cuts.
 
-    python -m benchmarks.number vectors.npy labels.npy 100 140
+    python -m benchmarks.number VECTORS 100 130 results/number/lite0.json
 
-Each seed cuts known and novel classes, their number and sizes at random; half of the piles have a long tail.
+VECTORS is a folder with the vectors of the training images of CIFAR-10 and CIFAR-100, c10.npy and c100.npy, and
+their labels, c10-labels.npy and c100-labels.npy. Known and novel classes, their number and their sizes are drawn
+at random for each seed; kinds of piles and long tails take turns. Settings were chosen with seeds below 100.
 """
 
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.record import Part
+from newfound.core.files import read_record, write_record
 from newfound.estimate.search import ALGORITHMS
 from newfound.estimate.trial import EstimateConfig, Features
+from newfound.run.models import Provenance, Versioned
+from newfound.run.provenance import provenance
 
-NOVEL, KNOWN, EACH, TAIL = (5, 7, 10, 14, 20, 25), (10, 15, 20, 25), (60, 100, 200, 300), (1, 10)
-"""What is drawn from: numbers of classes, images of the largest class, and the smallest's part of that."""
+NOVEL, KNOWN, EACH, TAILS = (5, 7, 10, 14, 20, 28, 38, 50), (10, 20, 30, 50), (200, 350, 500), (1, 10, 50)
+"""What is drawn from: classes of CIFAR-100, images of the largest class, and its ratio to the smallest."""
 
 
-def cut(vectors: torch.Tensor, labels: NDArray[np.integer], seed: int) -> tuple[Features, int, str]:
-    """Vectors (n, D) and their classes (n,) → features, the number of novel classes, and what was drawn."""
-    random = np.random.RandomState(5000 + seed)
-    novel, known, tail, each = (int(random.choice(values)) for values in (NOVEL, KNOWN, TAIL, EACH))
+class Cut(Part):
+    """One question, and the answer."""
+
+    seed: int
+    data: str
+    pile: str
+    tail: int
+    known: int
+    novel: int
+    each: int
+    """Images of the largest class, half of them labelled if it is known."""
+    found: int
+    low: int
+    high: int
+    seconds: float
+
+
+class Numbers(Versioned):
+    """results/number/*.json."""
+
+    algorithm: str
+    provenance: Provenance
+    cuts: list[Cut]
+
+
+def cut(folder: Path, seed: int) -> tuple[Features, dict[str, object]]:
+    """The features of a random cut and what was drawn."""
+    random = np.random.RandomState(9000 + seed)
+    name = "c10" if seed // 6 % 4 == 3 else "c100"
+    vectors, labels = (np.load(folder / f"{name}{end}.npy", mmap_mode="r") for end in ("", "-labels"))
+    mixed, tail = bool(seed % 2), TAILS[seed // 2 % 3]
+    novel, known = (5, 5) if name == "c10" else (int(random.choice(each)) for each in (NOVEL, KNOWN))
+    each = int(random.choice(EACH))
     classes = random.permutation(np.unique(labels))[: known + novel]
-    sizes = [min(each, 200)] * known + [int(each * tail ** (-i / (novel - 1))) for i in range(novel)]
-    rows = [
-        random.permutation(np.flatnonzero(labels == c))[:size] for c, size in zip(classes, sizes, strict=True)
+    images = [random.permutation(np.flatnonzero(labels == c)) for c in classes]
+
+    def sizes(number: int, largest: int) -> list[int]:
+        return [round(largest * tail ** (-place / (number - 1))) for place in random.permutation(number)]
+
+    labelled = [rows[: each // 2] for rows in images[:known]]
+    pile = [rows[:size] for rows, size in zip(images[known:], sizes(novel, each), strict=True)]
+    if mixed:
+        pile += [rows[-size:] for rows, size in zip(images[:known], sizes(known, each // 2), strict=True)]
+    ids = torch.from_numpy(np.repeat(np.arange(known), each // 2))
+    features = Features(_take(vectors, labelled), ids, _take(vectors, pile), mixed)
+    drawn = {"seed": seed, "data": name, "pile": "mixed" if mixed else "novel", "tail": tail}
+    return features, drawn | {"known": known, "novel": novel, "each": each}
+
+
+def _take(vectors: NDArray[np.floating], rows: Sequence[NDArray[np.integer]]) -> torch.Tensor:
+    return torch.from_numpy(vectors[np.concatenate(rows)]).float()
+
+
+def summary(cuts: Sequence[Cut]) -> str:
+    """Cells of a table: cuts, median error, how often the range holds the truth, its median width."""
+    error = median(abs(each.found / each.novel - 1) for each in cuts)
+    covered = sum(each.low <= each.novel <= each.high for each in cuts) / len(cuts)
+    width = median((each.high - each.low) / each.novel for each in cuts)
+    return f"{len(cuts)} | {error:.0%} | {covered:.0%} | {width:.0%}"
+
+
+def number_section(path: Path) -> str:
+    """The table of a record, as Markdown."""
+    record = read_record(path, Numbers)
+    lines = [
+        "| pile | largest to smallest class | cuts | median error | truth in the range | median width |",
+        "|---|---|---|---|---|---|",
     ]
-    ids = torch.from_numpy(np.repeat(np.arange(known), [len(each) for each in rows[:known]]))
-    labelled, pile = (vectors[np.concatenate(part)] for part in (rows[:known], rows[known:]))
-    return Features(labelled, ids, pile), novel, f"{known} known, 1:{tail}, {each} images"
+    for pile in ("novel", "mixed"):
+        for tail in TAILS:
+            if found := [each for each in record.cuts if (each.pile, each.tail) == (pile, tail)]:
+                lines.append(f"| {pile} | {tail} : 1 | {summary(found)} |")
+    seconds = median(each.seconds for each in record.cuts)
+    where = f"seeds {record.cuts[0].seed} to {record.cuts[-1].seed}, median {seconds:.0f} s"
+    lines += [
+        f"| all | | {summary(record.cuts)} |",
+        "",
+        f"`{path}`, {where} on {record.provenance.hardware}.",
+    ]
+    return "\n".join(lines)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print every cut, then the median error, how often the range holds the truth, and its median width."""
-    vectors, labels = torch.from_numpy(np.load(arguments[0])).float(), np.load(arguments[1])
-    rows = []
-    for seed in range(int(arguments[2]), int(arguments[3])):
-        features, true, what = cut(vectors, labels, seed)
-        algorithm, random = ALGORITHMS["silhouette"], torch.Generator().manual_seed(seed)
+    """Estimate each cut; the record is written after every one."""
+    folder, out = Path(arguments[0]), Path(arguments[3])
+    algorithm, record = ALGORITHMS["silhouette"], None
+    for seed in range(int(arguments[1]), int(arguments[2])):
+        features, drawn = cut(folder, seed)
+        start, random = time.perf_counter(), torch.Generator().manual_seed(seed)
         found = algorithm.verdict(list(algorithm.trials(features, EstimateConfig(), random, {})))
-        print(f"{seed}: {true} novel, {what}: {found.num_novel} ({found.low} to {found.high})", flush=True)
-        rows.append(
-            (found.num_novel / true - 1, found.low <= true <= found.high, found.high - found.low, true)
-        )
-    error, covered, width, number = (np.array(column) for column in zip(*rows, strict=True))
-    print(
-        f"{len(rows)} cuts: median error {np.median(abs(error)):.1%}, truth in the range "
-        f"{covered.mean():.0%}, median width {np.median(width / number):.0%} of the truth"
-    )
+        answer = {"found": found.num_novel, "low": found.low, "high": found.high}
+        done = Cut.model_validate(drawn | answer | {"seconds": time.perf_counter() - start})
+        cuts = [*(record.cuts if record else []), done]
+        record = Numbers(algorithm="silhouette", provenance=provenance(torch.device("cpu")), cuts=cuts)
+        write_record(out, record)
+        print(done, flush=True)
+    print(number_section(out))
 
 
 if __name__ == "__main__":
