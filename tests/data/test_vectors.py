@@ -195,9 +195,12 @@ def test_a_labelled_image_without_a_vector_is_named(tmp_path: Path) -> None:
 
 def test_pickles_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([{}, {}], object), allow_pickle=True)
-    (tmp_path / "x.txt").write_text("a\nb")
-    with pytest.raises(DataError, match="not a file of embeddings"):
-        read_embeddings(tmp_path / "x.npy")
+    np.savez(tmp_path / "several.npz", np.eye(2))
+    (tmp_path / "several.npz").rename(tmp_path / "y.npy")
+    for name in ("x", "y"):
+        (tmp_path / f"{name}.txt").write_text("a\nb")
+        with pytest.raises(DataError, match="not a file of embeddings"):
+            read_embeddings(tmp_path / f"{name}.npy")
 
 
 def test_without_unlabelled_vectors_a_run_learns_the_known_classes(tmp_path: Path) -> None:

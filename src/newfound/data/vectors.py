@@ -236,4 +236,4 @@ def _read_table(path: Path) -> Table:
 def _read_array(path: Path) -> Table:
     names = read_text(path.with_suffix(".txt")).splitlines()
     with open_plain(path) as file:
-        return [name for name in names if name], np.load(file, allow_pickle=False), None
+        return [name for name in names if name], np.lib.format.read_array(file, allow_pickle=False), None
