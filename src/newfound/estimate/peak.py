@@ -5,8 +5,8 @@
 The vectors are whitened and averaged with their neighbours, as for `centroids`, and nothing is trained.
 k-means cuts large classes into pieces before it finds the small ones. So a vector is drawn with a probability
 of one over the number of vectors around it, which leaves classes of about equal sizes, and every cluster
-counts the same in s, the mean of some draws. From a mixed pile, vectors are left out first that have almost as
-many labelled neighbours as labelled vectors have.
+counts the same in s, the mean of some draws. From a mixed pile, vectors are left out first that have almost
+as many labelled neighbours as labelled vectors have.
 
 How far to trust the number is asked of the known classes: some of them are hidden from the whitening and
 counted the same way, in equal sizes and in long tails. The factor by which their number is missed at most in
@@ -171,9 +171,8 @@ def _some(x: Tensor, number: int, random: torch.Generator) -> Tensor:
 def is_novel(pile: Tensor, known: Tensor) -> Tensor:
     """Unit vectors (n, P), (N, P) → which of the pile have few labelled neighbours (n,), FEWEST at least."""
     both, n = torch.cat([pile, known]), len(pile)
-    nearest = torch.cat(
-        [(part @ both.T).topk(NEIGHBOURS + 1, dim=1).indices for part in torch.split(both, CHUNK)]
-    )
+    k = min(NEIGHBOURS + 1, len(both))
+    nearest = torch.cat([(part @ both.T).topk(k, dim=1).indices for part in torch.split(both, CHUNK)])
     share = (nearest[:, 1:] >= n).double().mean(1)
     least = share[:n].kthvalue(min(FEWEST, n)).values
     return share[:n] <= torch.maximum(KNOWN * share[n:].mean(), least)

@@ -29,7 +29,7 @@ class EstimateConfig:
     )
     anchor_share: ProperShare = setting(0.6, "dtc: share of the probe classes whose clusters are given")
     theta: ShareBelowOne = setting(0.01, "dtc: clusters below this share of the largest do not count")
-    restarts: Positive = setting(10, "k-means restarts; the tightest clustering counts")
+    restarts: Positive = setting(10, "dtc, gcd: k-means restarts; the tightest clustering counts")
     iterations: Positive = setting(100, "iterations of k-means at most")
 
 
