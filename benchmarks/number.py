@@ -2,9 +2,10 @@
 
     python -m benchmarks.number VECTORS 100 130 results/number/lite0.json
 
-VECTORS is a folder with the vectors of the training images of CIFAR-10 and CIFAR-100, c10.npy and c100.npy, and
-their labels, c10-labels.npy and c100-labels.npy. Known and novel classes, their number and their sizes are drawn
-at random for each seed; kinds of piles and long tails take turns. Settings were chosen with seeds below 100.
+VECTORS is a folder with the vectors of the training images of CIFAR-10 and CIFAR-100, c10.npy and c100.npy,
+and their labels, c10-labels.npy and c100-labels.npy. Known and novel classes, their number and sizes are
+drawn at random for each seed; kinds of piles and long tails take turns. Settings were chosen with seeds below
+100.
 """
 
 import sys
@@ -105,7 +106,7 @@ def number_section(path: Path) -> str:
     lines += [
         f"| all | | {summary(record.cuts)} |",
         "",
-        f"`{path}`, {where} on {record.provenance.hardware}.",
+        f"`results/number/{path.name}`, {where} on {record.provenance.hardware}.",
     ]
     return "\n".join(lines)
 
