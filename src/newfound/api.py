@@ -30,11 +30,10 @@ from newfound.review.next import next_source
 from newfound.review.page import write_page
 from newfound.review.review import Predictions, Review
 from newfound.run import trained
-from newfound.run.embed import EmbedReport
-from newfound.run.embed import embed as embed_files
 from newfound.run.events import LogProgress
 from newfound.run.folder import Folder
-from newfound.run.frozen import Embeddings
+from newfound.run.frozen import Embeddings, EmbedReport
+from newfound.run.frozen import embed as embed_files
 from newfound.run.models import Estimate, Results
 from newfound.run.recipe import split_settings
 from newfound.run.run import Run, check_folder, request_of, source_of

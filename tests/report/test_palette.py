@@ -9,8 +9,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from newfound.report.palette import colour, numbered
-from newfound.report.thumbnails import SIDE, data_uri
+from newfound.report.palette import SIDE, colour, data_uri, numbered
 
 # Machado, Oliveira and Fernandes (2009), full severity, on linear RGB.
 VISION = {

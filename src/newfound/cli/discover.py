@@ -24,8 +24,8 @@ from newfound.report.figures import draw_estimate, verdict
 from newfound.review.next import next_source
 from newfound.review.page import write_page
 from newfound.review.review import Review
-from newfound.run.embed import embed as embed_files
 from newfound.run.folder import Folder
+from newfound.run.frozen import embed as embed_files
 from newfound.run.frozen import load_data
 from newfound.run.models import Estimate, Results
 from newfound.run.recipe import split_settings

@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from newfound.core.errors import NewfoundError, UsageError, reason_of
-from newfound.report.thumbnails import Pictures, thumbnail
+from newfound.report.palette import Pictures, thumbnail
 from newfound.review.page import Chart, page
 from newfound.review.review import Review
 from newfound.run.folder import Folder
