@@ -93,27 +93,30 @@ class Tally:
 
 def forked(act: Callable[[], object], kill_after: float | None = None) -> Ended:
     """Call a function in a process of its own, which is killed after a time."""
-    with tempfile.TemporaryFile() as said:
-        child = os.fork()
-        if not child:
-            os.dup2(said.fileno(), 1)
-            os.dup2(said.fileno(), 2)
-            os._exit(_exit_code(act))
-        end = time.monotonic() + (kill_after or LIMIT)
-        code = None
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.dup2(writer, 1)
+        os.dup2(writer, 2)
+        os._exit(_exit_code(act))
+    os.close(writer)
+    said, code, end = b"", None, time.monotonic() + (kill_after or LIMIT)
+    with open(reader, "rb", buffering=0) as pipe:
+        os.set_blocking(reader, False)
         while code is None and time.monotonic() < end:
             ended, status = os.waitpid(child, os.WNOHANG)
             code = os.waitstatus_to_exitcode(status) if ended else None
+            said += pipe.read() or b""
             time.sleep(0 if ended else 0.005)
         if code is None:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-        said.seek(0)
-        return Ended(0 if code is None and kill_after else code, said.read().decode(errors="replace"))
+    return Ended(0 if code is None and kill_after else code, said.decode(errors="replace"))
 
 
 def _exit_code(act: Callable[[], object]) -> int:
     code: object = 0
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
     try:
         act()
     except SystemExit as end:
@@ -188,6 +191,7 @@ class Base:
             "predict": ("predict", run, self.new),
             "resume": ("discover", "iic", *self.images, *SEARCH, *TINY, "--resume", "--out", run),
             "trust": ("trust", run),
+            "next": ("discover", "iic", "--from", run, "--num-novel", "1", *TINY, "--out", out / "next"),
             "relocate": ("relocate", run, "--labelled", self.known),
             "review": (),
         }
@@ -352,6 +356,8 @@ def kills(base: Base, chance: random.Random, number: int) -> Tally:
     tally, place = Tally("kills"), base.root / "killed"
     short = (word for word in TINY if word != "epochs=1")
     words = ("discover", "iic", *base.images, "--num-novel", "2", *short, "epochs=3", "--resume", "--out")
+    if not number:
+        return tally
     start = time.monotonic()
     whole = command(*words, place / "a" / "run")
     life = time.monotonic() - start
