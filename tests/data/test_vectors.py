@@ -216,7 +216,7 @@ def test_without_unlabelled_vectors_a_run_learns_the_known_classes(tmp_path: Pat
 
 def test_a_run_on_vectors_predicts_vectors(tmp_path: Path) -> None:
     vectors, classes = blobs()
-    data = from_embeddings(vectors, np.where(classes < 4, classes, -1), 3)
+    data = from_embeddings(vectors, np.where(classes < 4, classes, -1), 3, pile="novel")
     newfound.discover("centroids", data, tmp_path / "run", verbose=False, device="cpu")
     new = np.concatenate([vectors[classes == c][:2, 0] for c in range(7)])
     np.save(tmp_path / "new.npy", new)

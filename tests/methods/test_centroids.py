@@ -12,12 +12,14 @@ from torch import Tensor
 from newfound.core.records import Task
 from newfound.core.source import PileKind
 from newfound.methods.centroids import (
+    PULL,
     ROUNDS,
     Centroids,
     _at_most,
     balance,
     dividing,
     nearest,
+    regress,
     settle,
     unevenness,
 )
@@ -106,6 +108,17 @@ def test_no_image_is_its_own_neighbour() -> None:
         assert float(mean) == pytest.approx(sum(others[:3]) / 3, abs=1e-6)
     new = F.normalize(torch.ones(1, 4), dim=-1)
     torch.testing.assert_close(nearest(new, x, 2), (new @ x.T).topk(2).values.mean(1))
+
+
+def test_regression_finds_the_least_of_its_objective() -> None:
+    x, start = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (30, 3))
+    labels = torch.arange(30) % 3
+    W = regress(x, labels, start, 0.1).requires_grad_()
+    loss = F.cross_entropy(x @ W.T / 0.1, labels) + PULL * (W - start).square().sum()
+    loss.backward()
+    assert W.grad is not None
+    assert W.grad.abs().max() < 0.01
+    assert (W - start).abs().max() > 0.1
 
 
 def test_few_components_are_enough() -> None:
@@ -210,7 +223,7 @@ def test_known_images_of_a_mixed_pile_are_recognised() -> None:
 def test_likeness_decides_between_known_and_novel_and_cosines_among_them() -> None:
     bank, _ = mixed_blobs()
     method = fitted(bank=bank, pile="mixed")
-    x, k = method.whitened(bank.novel), method.config.neighbours
+    x, k = method.whitened(bank.novel), EACH * 3 // 4 // 4  # a quarter of the labelled ones of a class
     near = [
         nearest(x, method.labelled, k),
         (x @ method.centres[:KNOWN].T).amax(1),
@@ -220,7 +233,7 @@ def test_likeness_decides_between_known_and_novel_and_cosines_among_them() -> No
     lead = (sum(near, torch.zeros(())) / 2 - method.limit) / method.config.tau
     joint, novel = (each[0] for each in method.both_scores(bank.novel))
     torch.testing.assert_close(joint[:, :KNOWN].amax(1) - joint[:, KNOWN:].amax(1), lead, rtol=0, atol=1e-4)
-    known = x @ method.centres[:KNOWN].T / method.config.tau
+    known = x @ method.weights.T / method.config.tau
     torch.testing.assert_close(joint[:, :KNOWN].softmax(1), known.softmax(1))
     torch.testing.assert_close(joint[:, KNOWN:].softmax(1), novel.softmax(1))
     chosen = torch.where(lead > 0, known.amax(1), novel.amax(1))  # how well it fits its class

@@ -4,27 +4,29 @@
     x' = unit(x + sum of the k nearest x),  centres: k-means of x', then  mu_c = unit(sum_i q_ic x'_i),
     q_i = softmax(x'_i mu / tau + b),  b such that every class has its share of the images (Sinkhorn)
 
-Nothing is trained. How much to whiten is decided by hiding known classes: the lambda that finds them best is
-used for the novel ones. Equal shares gain where classes are of equal size and cost more where they are not,
-so they are asked for only if the clusters of the pile are hardly more uneven than those of hidden classes,
-of which equally many images are taken. Otherwise b = 0.
+No network is trained. How much to whiten is decided by hiding known classes: the lambda that finds them best
+is used for the novel ones. Equal shares gain where classes are of equal size and cost more where they are
+not, so they are asked for only if the clusters of the pile are hardly more uneven than those of hidden
+classes, of which equally many images are taken. Otherwise b = 0.
 
 A mixed pile is divided first, by how much more like known classes than like novel ones an image is:
 
     s(x) = (<x, labelled> + <x, means> - <x, pile> - <x, mu>) / 2
 
-<x, .> is the mean cosine with the k nearest, of `means` of known classes and `mu` of novel ones with the
-nearest; before there is a mu the pile counts twice. No image counts as its own neighbour, so the known images
-of a pile score as the labelled ones do, and these tell where to divide: where the pile lags most behind them.
-If hardly any of the pile scores as half of the labelled do, the pile is one of novel classes. What is not
-known is clustered as such a pile is, and with its mu the pile is divided again.
+<x, .> is the mean cosine with the nearest images, a quarter as many as a known class has, and the cosine with
+the nearest of the `means` of known classes and of the `mu` of novel ones; before there is a mu the pile
+counts twice. No image counts as its own neighbour, so the known images of a pile score as the labelled ones
+do, and these tell where to divide: where the pile lags most behind them. If hardly any of the pile scores as
+half of the labelled do, the pile is one of novel classes. What is not known is clustered as such a pile is,
+and with its mu the pile is divided again. Among known classes a softmax regression decides, which starts at
+their means and is pulled back to them.
 
 Shapes: n unlabelled samples, D features, P principal components, C = C_l + C_u classes.
 """
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,6 +65,10 @@ SLACK = 1.8
 """How much more uneven than those of hidden classes the clusters of a pile may be to count as equal."""
 FEW = 0.05
 """The share of known images that a pile must seem to have, to hold any."""
+NEAREST = 5, 50
+"""The fewest and the most neighbours that likeness looks at."""
+PULL, STEPS = 0.01, 30
+"""How strongly a softmax regression is pulled back to where it started; steps of L-BFGS."""
 SAME = 0.9999
 """Vectors with at least this cosine are of the same image."""
 
@@ -102,6 +108,7 @@ class Centroids(Method):
     pile: Tensor
     labelled: Tensor
     limit: Tensor
+    weights: Tensor
     centres: Tensor
     offsets: Tensor
 
@@ -112,7 +119,9 @@ class Centroids(Method):
         self.register_buffer("mean", torch.zeros(encoder.dim))
         self.register_buffer("projection", torch.eye(encoder.dim, P))
         self.register_buffer("pile", torch.zeros(task.num_unlabelled, P))
-        self.register_buffer("labelled", torch.zeros(task.num_labelled if task.pile == "mixed" else 0, P))
+        mixed = task.pile == "mixed"
+        self.register_buffer("labelled", torch.zeros(task.num_labelled if mixed else 0, P))
+        self.register_buffer("weights", torch.zeros(task.num_known if mixed else 0, P))
         self.register_buffer("limit", torch.zeros(()))
         self.register_buffer("centres", torch.zeros(task.num_classes, P))
         self.register_buffer("offsets", torch.zeros(task.num_classes))
@@ -140,7 +149,9 @@ class Centroids(Method):
             others = F.normalize(sums[bank.labels] - known, dim=-1)  # of the same class
             own = (known * others).sum(1, keepdim=True)
             means = (known @ self.centres[:num_known].T).scatter(1, bank.labels[:, None], own).amax(1)
-            novel = self.divide(known, means, pile)
+            near = [self.like_known(known, means), self.like_known(pile)]
+            self.weights.copy_(regress(known, bank.labels, self.centres[:num_known], self.config.tau))
+            novel = self.divide((known, pile), near)
             self.pile[~novel] = 0  # nobody's neighbours
         seen = self.averaged(pile[novel])
         centres = self.cluster(seen, k, self.config.restarts, random)
@@ -151,26 +162,36 @@ class Centroids(Method):
             centres, self.offsets[num_known:] = settle(seen, centres, self.config.tau)
         self.centres[num_known:] = centres
         if mixed:
-            novel = self.divide(known, means, pile)
+            novel = self.divide((known, pile), near)
             if equal:
                 seen = self.averaged(pile[novel])
                 self.centres[num_known:], self.offsets[num_known:] = settle(seen, centres, self.config.tau)
 
-    def divide(self, known: Tensor, means: Tensor, pile: Tensor) -> Tensor:
-        """Which images of the pile (n, P) are novel (n,), and from which likeness on they are not.
+    def divide(self, x: Sequence[Tensor], near: Sequence[Tensor]) -> Tensor:
+        """Labelled images and the pile, and how near they are to known classes → which of the pile are novel.
 
-        `means` (n_l,) are the cosines of labelled images with the nearest mean of the others.
+        The limit is stored.
         """
-        usual = self.likeness(known, means)
-        found = self.likeness(pile, (pile @ self.centres[: self.task.num_known].T).amax(1))
+        usual, found = map(self.likeness, x, near)
         self.limit.copy_(dividing(usual, found, self.task.num_novel))
         return found <= self.limit
 
-    def likeness(self, x: Tensor, means: Tensor) -> Tensor:
-        """s of unit vectors (B, P) whose cosines with the nearest known mean are `means` (B,)."""
-        k, mu = self.config.neighbours, self.centres[self.task.num_known :]
-        pile = nearest(x, self.pile, k)
-        return (nearest(x, self.labelled, k) + means - pile - ((x @ mu.T).amax(1) if mu.any() else pile)) / 2
+    def likeness(self, x: Tensor, near: Tensor) -> Tensor:
+        """s of unit vectors (B, P) whose first two terms are `near` (B,)."""
+        pile, mu = self.near(x, self.pile), self.centres[self.task.num_known :]
+        return (near - pile - ((x @ mu.T).amax(1) if mu.any() else pile)) / 2
+
+    def like_known(self, x: Tensor, means: Tensor | None = None) -> Tensor:
+        """The first two terms of s (B,); `means` (B,) are the second if they are given."""
+        if means is None:
+            means = (x @ self.centres[: self.task.num_known].T).amax(1)
+        return self.near(x, self.labelled) + means
+
+    def near(self, x: Tensor, others: Tensor) -> Tensor:
+        """<x, others> (B,)."""
+        fewest, most = NEAREST
+        quarter = self.task.num_labelled // (4 * self.task.num_known)
+        return nearest(x, others, min(max(quarter, fewest), most))
 
     def choose(self, points: Tensor, labels: Tensor) -> tuple[float, float]:
         """The lambda that finds hidden known classes best, and how uneven their clusters are, on average.
@@ -230,15 +251,14 @@ class Centroids(Method):
 
     def both_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
         x, tau, num_known = self.whitened(images), self.config.tau, self.task.num_known
-        cosines = x @ self.centres.T
         novel = (self.averaged(x) @ self.centres[num_known:].T / tau + self.offsets[num_known:])[None]
         if self.task.pile == "novel" or not self.task.num_novel:
-            return cosines[None] / tau, novel
+            return x @ self.centres.T[None] / tau, novel
         # Among known classes and among novel ones as they are; the side that loses is moved.
-        known = cosines[:, :num_known]
-        lead = (self.likeness(x, known.amax(1)) - self.limit) / tau
-        excess = known.amax(1) / tau - novel[0].amax(1) - lead
-        known = known / tau - torch.where(lead > 0, 0, excess)[:, None]
+        known = x @ self.weights.T / tau
+        lead = (self.likeness(x, self.like_known(x)) - self.limit) / tau
+        excess = known.amax(1) - novel[0].amax(1) - lead
+        known = known - torch.where(lead > 0, 0, excess)[:, None]
         return torch.cat([known, novel[0] + torch.where(lead > 0, excess, 0)[:, None]], 1)[None], novel
 
 
@@ -268,12 +288,29 @@ def dividing(usual: Tensor, found: Tensor, least: int) -> Tensor:
 
 def nearest(x: Tensor, others: Tensor, k: int) -> Tensor:
     """The mean cosine of unit vectors (B, P) with the k nearest others (n, P), themselves apart: (B,)."""
-    k = min(max(k, 1), len(others) - 1)
+    k = min(k, len(others) - 1)
     means = []
     for part in torch.split(x, CHUNK):
         cosines = (part @ others.T).topk(k + 1, dim=1).values
         means.append(torch.where(cosines[:, 0] > SAME, cosines[:, 1:].mean(1), cosines[:, :-1].mean(1)))
     return torch.cat(means)
+
+
+def regress(x: Tensor, labels: Tensor, start: Tensor, tau: float) -> Tensor:
+    """Vectors (n, P), classes (n,), start (C, P) → W (C, P), the least of
+
+    mean_i  - log softmax(W x_i / tau)_(y_i)  +  pull || W - start ||²
+    """
+    W, target = start.clone(), F.one_hot(labels, len(start)).to(x)
+    solver = torch.optim.LBFGS([W], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def objective() -> float:
+        log_p = (x @ W.T / tau).log_softmax(1)
+        W.grad = (log_p.exp() - target).T @ x / (tau * len(x)) + 2 * PULL * (W - start)
+        return float(PULL * (W - start).square().sum() - (target * log_p).sum() / len(x))
+
+    solver.step(objective)  # type: ignore[no-untyped-call]
+    return W
 
 
 def unevenness(x: Tensor, centres: Tensor) -> float:
