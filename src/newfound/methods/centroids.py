@@ -91,7 +91,7 @@ class Centroids(Method):
 
     @dataclass(frozen=True)
     class Config:
-        components: Positive = setting(256, "principal components, at most")
+        components: Positive = setting(512, "principal components, at most")
         neighbours: Count = setting(10, "neighbours that a vector is averaged with")
         restarts: Positive = setting(40, "runs of k-means; the one with the lowest inertia is kept")
         trials: Count = setting(
