@@ -115,7 +115,7 @@ def test_regression_finds_the_least_of_its_objective() -> None:
     labels = torch.arange(30) % 3
     W = regress(x, labels, start, 0.1).requires_grad_()
     loss = F.cross_entropy(x @ W.T / 0.1, labels) + PULL * (W - start).square().sum()
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     assert W.grad is not None
     assert W.grad.abs().max() < 0.01
     assert (W - start).abs().max() > 0.1
