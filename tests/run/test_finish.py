@@ -242,6 +242,7 @@ def test_confidence_is_fitted_to_known_images_that_training_does_not_see(tmp_pat
     data = from_embeddings(vectors, given, 2, pile="mixed")
     run = tiny_run(tmp_path / "run", recipe_for("centroids", "vectors", {"device": "cpu"}), data)
     results = run.discover()
+    assert results.timing["discover"].seconds > 0  # without an epoch
     assert (results.calibration.images, results.calibration.error) == (32, None)
     seen, held = hold_back(data)
     assert held is not None

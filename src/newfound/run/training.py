@@ -63,25 +63,33 @@ class Account(BaseModel, extra="forbid"):
         """The stages that another run trained."""
         return {stage: how for stage, how in self.trained.items() if stage not in self.modes}
 
-    def add(self, trainer: Trainer, record: EpochRecord) -> None:
-        """Count an epoch."""
-        stage, device = record.stage, trainer.loader.device
+    def add(
+        self,
+        trainer: Trainer,
+        stage: str,
+        epoch: int,
+        seconds: float,
+        compiling: float = 0.0,
+        images: int = 0,
+    ) -> None:
+        """Count an epoch, or what a method without epochs took."""
+        device = trainer.loader.device
         session = Session(
             stage=stage,
-            epoch=record.epoch,
+            epoch=epoch,
             commit=commit(),
             hardware=devices.hardware(device),
             precision=devices.precision_name(trainer.step.precision),
             mode=trainer.step.mode,
         )
-        if not self.sessions or self.sessions[-1].model_copy(update={"epoch": record.epoch}) != session:
+        if not self.sessions or self.sessions[-1].model_copy(update={"epoch": epoch}) != session:
             self.sessions.append(session)
         own = [each for each in self.sessions if each.stage == stage]
         before = self.trained.get(stage, Timing(seconds=0.0, images=0))
         self.trained[stage] = Reused(
-            seconds=before.seconds + record.seconds,
-            compile_seconds=before.compile_seconds + record.compile_seconds,
-            images=(before.images or 0) + trainer.loader.steps * trainer.loader.batch_size,
+            seconds=before.seconds + seconds,
+            compile_seconds=before.compile_seconds + compiling,
+            images=(before.images or 0) + images,
             mode=" and ".join(dict.fromkeys(each.mode for each in own)),
             commit=" and ".join(dict.fromkeys(each.commit for each in own)),
             hardware=" and ".join(dict.fromkeys(each.hardware for each in own)),
@@ -192,7 +200,10 @@ class Training:
             paused = Paused(first, state.step, state.seconds, saved.paused) if state.step else None
         with _within_memory(stage), self._pausing(stage, trainer):
             for record in trainer.run(first, paused, self.should_stop):
-                self.account.add(trainer, record)
+                seen = trainer.loader.steps * trainer.loader.batch_size
+                self.account.add(
+                    trainer, stage, record.epoch, record.seconds, record.compile_seconds, images=seen
+                )
                 done = record.epoch + 1 == record.epochs
                 scores = self._scores(evaluator, record) if evaluator else {}
                 self.log.add(record, scores)
@@ -206,6 +217,8 @@ class Training:
         if trainer.train.epochs == 0:
             if stage == "discover" and any(parameter.requires_grad for parameter in learner.parameters()):
                 log.info("%s: epochs=0, nothing is trained", stage)
+            if stage == "discover":
+                self.account.add(trainer, stage, 0, seconds=time.monotonic() - saved_at)
             self._save(stage, trainer, 0)
 
     @contextmanager
