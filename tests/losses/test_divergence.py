@@ -171,6 +171,36 @@ def test_inter_class_in_both_forms(sizes: Sizes) -> None:
     assert_same(inter_class(logits, sizes.N, TAU, "cross"), cross_definition(exact, sizes.N))
 
 
+@pytest.mark.parametrize("form", ["full", "cross"])
+def test_inter_class_of_a_mixed_pile_counts_pairs_by_how_novel_they_are(
+    form: Literal["full", "cross"],
+) -> None:
+    sizes = Sizes()
+    single, double, _ = random_case(sizes, seed=3)
+    value = inter_class(single.outputs()["logits"], sizes.N, TAU, form, sizes.C_l)
+    log_p = (double.outputs()["logits"] / TAU).log_softmax(-1)
+    of_pair = symmetric_kl if form == "full" else symmetric_cross_entropy
+    terms = [
+        head[j, sizes.C_l :].exp().sum().detach() * of_pair(head[i], head[j])
+        for head in log_p.flatten(0, 1)
+        for i in range(sizes.N)
+        for j in range(sizes.N, len(head))
+    ]
+    expected = torch.stack(terms).mean()
+    assert_same(value, expected)
+    assert_same_gradients(value + zero(single.over), single, expected + zero(double.over), double)
+
+
+def test_unlabelled_samples_of_a_mixed_pile_agree_among_all_classes() -> None:
+    sizes = Sizes()
+    single, double, _ = random_case(sizes, seed=4)
+    value = intra_class(single.outputs()["logits"], sizes.N, sizes.C_l, TAU, norm="paper", mixed=True)
+    exact = double.outputs()["logits"]
+    known = (exact[:, :1, : sizes.N, : sizes.C_l] / TAU).log_softmax(-1)
+    others = (exact[:, :, sizes.N :] / TAU).log_softmax(-1)
+    assert_same(value, view_definition(known).mean() + view_definition(others).mean())
+
+
 def test_gradient_of_the_cross_form() -> None:
     sizes = Sizes()
     single, double, _ = random_case(sizes, seed=1)

@@ -142,3 +142,27 @@ def test_small_crops_and_labelled_rows_do_not_touch_the_pseudo_labels() -> None:
     other[..., :3] = 0.1
     first, second = (unified_targets(x, batch, Views(2, 2), Task(3, 2), 0.05) for x in (logits, other))
     assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("which", ["logits", "over"])
+def test_targets_of_a_mixed_pile_by_loops(which: str) -> None:
+    """Rows are samples, labelled ones fixed; classes are scaled to their share and samples to 1 in turn."""
+    sizes = Sizes(N=4, M=6)
+    single, double, batch = random_case(sizes, seed=4)
+    task = Task(sizes.C_l, sizes.C_u, pile="mixed")
+    targets = unified_targets(single.outputs()[which], batch, Views(sizes.large, sizes.small), task, 0.05)
+    logits = double.outputs()[which].detach()[: sizes.large]
+    L, K, B, C = logits.shape
+    shares = [1.0 if c < sizes.C_l else sizes.C_u / (C - sizes.C_l) for c in range(C)]
+    for v in range(L):
+        for k in range(K):
+            q = [[math.exp(logits[v, k, i, c].item() / 0.05) for c in range(C)] for i in range(B)]
+            for i in range(4):
+                q[i] = [float(c == batch.labels[i]) for c in range(C)]
+            for _ in range(3):
+                totals = [sum(row[c] for row in q) / shares[c] for c in range(C)]
+                q = [[row[c] / totals[c] for c in range(C)] for row in q]
+                q = [[value / sum(row) for value in row] for row in q]
+            expected = torch.tensor(q, dtype=torch.float64)
+            torch.testing.assert_close(targets[v, k].double(), expected, rtol=1e-4, atol=1e-6)
+    assert targets[:, :, 4:, : sizes.C_l].any()

@@ -57,8 +57,8 @@ def test_an_encoder_without_maps_is_refused_where_they_are_needed(
 
 def test_a_mixed_pile_needs_a_method_that_can_handle_it(digits: Dataset) -> None:
     mixed = replace(digits.split, pile="mixed")
-    with pytest.raises(UsageError, match=r"^uno-v2 assumes .*kmeans.*pile=\"novel\""):
-        preflight(tiny_recipe("uno-v2"), mixed)
+    with pytest.raises(UsageError, match=r"^rkd assumes .*kmeans.*pile=\"novel\""):
+        preflight(tiny_recipe("rkd"), mixed)
     preflight(tiny_recipe("kmeans"), mixed)
 
 

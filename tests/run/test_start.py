@@ -128,8 +128,8 @@ def test_a_mixed_pile_has_a_default_method(installed: set[str]) -> None:
     assert (begin(mixed).method, encoder(begin(mixed))) == ("centroids", LITE)
 
 
-def test_an_open_pile_is_mixed_if_the_method_can_be_used_so(installed: set[str]) -> None:
-    for method, pile in (("gcd", "mixed"), ("rs", "novel")):
+def test_an_open_pile_is_one_that_the_method_was_made_for(installed: set[str]) -> None:
+    for method, pile in (("gcd", "mixed"), ("rs", "novel"), ("iic", "novel")):
         assert begin(method=method).source.pile == pile
         assert begin(OWN.model_copy(update={"pile": "novel"}), method).source.pile == "novel"
     assert begin(Source(benchmark="digits"), "gcd").source.pile is None

@@ -61,7 +61,7 @@ Pile = Annotated[
     PileKind | None,
     typer.Option(
         help="mixed: unlabelled images may be of known classes; novel: none is. The default for your own "
-        "images is mixed, for methods that can do that; a benchmark has its own."
+        "images is that of the method's paper, with centroids mixed; a benchmark has its own."
     ),
 ]
 Size = Annotated[int | None, typer.Option(help="Resize the images to this many pixels a side.")]

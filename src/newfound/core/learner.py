@@ -16,6 +16,7 @@ from newfound.core.encoder import Encoder
 from newfound.core.errors import CheckpointError, shortened
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.settings import TrainConfig
+from newfound.core.source import PileKind
 
 Uses = Literal["labelled", "unlabelled", "both"]
 
@@ -135,6 +136,8 @@ class Method(Learner):
     """
     joint = False
     """Whether scores of known and novel classes are comparable, so that an image can look known."""
+    made_for: ClassVar[PileKind] = "novel"
+    """The piles of its paper, which a user's own is taken for unless they say otherwise."""
     mixed: ClassVar[bool] = False
     """Whether it can be used where unlabelled images may be of known classes; its scores then compete."""
     matched: ClassVar[tuple[str, ...]] = ("pretrain",)

@@ -37,7 +37,7 @@ class Source(BaseModel, extra="forbid", frozen=True):
     num_novel: Count | None = None
     """How many novel classes to look for; None if unknown, or if the benchmark says it."""
     pile: PileKind | None = None
-    """None: as the benchmark says; of own images, `mixed` if the method can be used so."""
+    """None: as the benchmark says; of own images, that of the method's paper."""
     size: Positive | None = None
     strict: bool = False
     arrays: str | None = None

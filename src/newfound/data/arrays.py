@@ -40,7 +40,7 @@ def from_arrays(
 
     Values are uint8, or floats from 0 to 1; C is 1, 3 or 4, the fourth channel being opacity. A list may
     contain images of different sizes. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled
-    images may be of known classes, "novel" if not; by default mixed if the method can be used so.
+    images may be of known classes, "novel" if not; by default that of the method's paper.
     """
     pictures = _pictures(images)
     given, classes = encoded(labels, len(pictures))

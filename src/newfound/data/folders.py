@@ -48,7 +48,7 @@ def from_folders(
     `labelled` is a folder with one subfolder per class, or a CSV. Its rows without a label, or with the label
     `unsorted`, join the unlabelled images, so one CSV may be both. `unlabelled` is a folder of any structure,
     a CSV, or a list of files. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled images
-    may be of known classes, "novel" if not; by default mixed if the method can be used so. `size` is the side
+    may be of known classes, "novel" if not; by default that of the method's paper. `size` is the side
     that images are resized to; by default it is chosen from them. With `strict` a file that cannot be read is
     an error. `subset` keeps the first images of each known class, and as many per novel class at even steps
     through the unlabelled images. A `frozen` encoder makes vectors of the images.

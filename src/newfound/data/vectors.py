@@ -90,8 +90,8 @@ def from_embeddings(
 
     Only the direction of a vector counts. Labels are numbers or strings; `names` (n,) are the images, if
     their paths are known; `num_novel` is None if it is unknown, and may be 0 if every vector is labelled.
-    `pile` is "mixed" if unlabelled vectors may be of known classes, "novel" if not; by default mixed if the
-    method can be used so.
+    `pile` is "mixed" if unlabelled vectors may be of known classes, "novel" if not; by default that of
+    the method's paper.
     """
     values = unit_vectors(vectors)
     given, classes = encoded(labels, len(values))

@@ -11,20 +11,25 @@ from torch import Tensor
 from newfound.losses.prediction import view_mse
 
 
-def mean_symmetric_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """Log-probabilities (..., N, C) and (..., M, C) → mean divergence over all N x M pairs (...)."""
-    p_gap = log_p.exp().mean(-2) - log_q.exp().mean(-2)
-    log_gap = log_p.mean(-2) - log_q.mean(-2)
-    return ((p_gap * log_gap).sum(-1) + _covariance(log_p, -2) + _covariance(log_q, -2)) / 2
+def mean_symmetric_kl(log_p: Tensor, log_q: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Log-probabilities (..., N, C) and (..., M, C) → mean divergence over all N x M pairs (...).
+
+    With `weights` (..., M) each is multiplied by that of its second sample.
+    """
+    p_gap = log_p.exp().mean(-2) - _mean(log_q.exp(), weights)
+    log_gap = log_p.mean(-2) - _mean(log_q, weights)
+    spread = _covariance(log_p, -2) + _covariance(log_q, -2, weights)
+    return ((p_gap * log_gap).sum(-1) + spread) / 2 * (1 if weights is None else weights.mean(-1))
 
 
-def mean_symmetric_cross_entropy(log_p: Tensor, log_q: Tensor) -> Tensor:
+def mean_symmetric_cross_entropy(log_p: Tensor, log_q: Tensor, weights: Tensor | None = None) -> Tensor:
     """Log-probabilities (..., N, C) and (..., M, C) → mean cross-entropy over all N x M pairs (...).
 
     1/2 [H(p, q) + H(q, p)] is the divergence plus half of each entropy, so it does not reward low entropy.
+    `weights` as above.
     """
-    cross = log_p.exp().mean(-2) * log_q.mean(-2) + log_q.exp().mean(-2) * log_p.mean(-2)
-    return -cross.sum(-1) / 2
+    cross = log_p.exp().mean(-2) * _mean(log_q, weights) + _mean(log_q.exp(), weights) * log_p.mean(-2)
+    return -cross.sum(-1) / 2 * (1 if weights is None else weights.mean(-1))
 
 
 def view_symmetric_kl(log_p: Tensor) -> Tensor:
@@ -33,23 +38,40 @@ def view_symmetric_kl(log_p: Tensor) -> Tensor:
     return _covariance(log_p.float(), 0) * (V / (V - 1))
 
 
-def _covariance(log_p: Tensor, dim: int) -> Tensor:
+def _covariance(log_p: Tensor, dim: int, weights: Tensor | None = None) -> Tensor:
     """The mean over `dim` of <p - mean p, log p - mean log p>; centred, so nothing cancels."""
     p = log_p.exp()
-    product = (p - p.mean(dim, keepdim=True)) * (log_p - log_p.mean(dim, keepdim=True))
-    return product.sum(-1, keepdim=True).mean(dim).squeeze(-1)
+    gaps = [each - _mean(each, weights, dim).unsqueeze(dim) for each in (p, log_p)]
+    return _mean((gaps[0] * gaps[1]).sum(-1, keepdim=True), weights, dim).squeeze(-1)
 
 
-def inter_class(logits: Tensor, N: int, tau: float, form: Literal["full", "cross"] = "full") -> Tensor:
+def _mean(x: Tensor, weights: Tensor | None, dim: int = -2) -> Tensor:
+    """(..., M, C) → (..., C), by `weights` (..., M) if there are any."""
+    if weights is None:
+        return x.mean(dim)
+    shares = weights / weights.sum(-1, keepdim=True).clamp(min=1e-12)
+    return (x * shares.unsqueeze(-1)).sum(dim)
+
+
+def inter_class(
+    logits: Tensor,
+    N: int,
+    tau: float,
+    form: Literal["full", "cross"] = "full",
+    num_known: int | None = None,
+) -> Tensor:
     """IIC, Eq. 4: symmetric KL over all pairs of a labelled and an unlabelled sample, per crop and head.
 
     Joint logits (V, K, B, C), N labelled rows first; to be maximised, and bounded only because the logits are
     cosines. `cross` keeps the cross-entropies of the pairs and drops their entropies, which KL rewards for
-    being low.
+    being low. With `num_known`, for a mixed pile, a pair counts as much as its unlabelled sample is predicted
+    to be novel: what is of a known class need not differ from the known classes.
     """
     log_p = (logits.float() / tau).log_softmax(-1)
     between = mean_symmetric_kl if form == "full" else mean_symmetric_cross_entropy
-    return between(log_p[..., :N, :], log_p[..., N:, :]).mean()
+    known, others = log_p[..., :N, :], log_p[..., N:, :]
+    weights = None if num_known is None else others[..., num_known:].detach().exp().sum(-1)
+    return between(known, others, weights).mean()
 
 
 def intra_class(
@@ -59,13 +81,15 @@ def intra_class(
     tau: float,
     divergence: Literal["skld", "mse"] = "skld",
     norm: Literal["code", "paper"] = "code",
+    mixed: bool = False,
 ) -> Tensor:
     """IIC, Eq. 7: divergence over all pairs of crops, each set through its own head; logits as above.
 
-    All heads share the known logits, so those of the first head are used.
+    All heads share the known logits, so those of the first head are used. The unlabelled samples of a mixed
+    pile go through both.
     """
     known = (logits[:, :1, :N, :num_known].float() / tau).log_softmax(-1)
-    novel = (logits[:, :, N:, num_known:].float() / tau).log_softmax(-1)
+    novel = (logits[:, :, N:, 0 if mixed else num_known :].float() / tau).log_softmax(-1)
     if divergence == "mse":
         return view_mse(known.exp()).mean() + view_mse(novel.exp()).mean()
     l_known, l_novel = view_symmetric_kl(known).mean(), view_symmetric_kl(novel).mean()

@@ -85,6 +85,7 @@ class Centroids(Method):
     """Centres of the known classes and of the clusters, in a whitened space."""
 
     joint = True
+    made_for = "mixed"
     mixed = True
     views = Views()
     schedules = {"pretrain": TrainConfig(), "discover": TrainConfig(epochs=0)}

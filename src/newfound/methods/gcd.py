@@ -45,6 +45,7 @@ class GCD(Method):
     """Contrastive features, then k-means in which labelled images keep their class."""
 
     joint = True
+    made_for = "mixed"
     mixed = True
     views = Views(large=2)
     schedules = GCD_SCHEDULES

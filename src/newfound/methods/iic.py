@@ -8,6 +8,9 @@ C = C_l + C_u classes, F over-clustering factor.
 The paper's ablations are settings: alpha=0 and beta=0 switch a constraint off, intra=mse is its Table 3. In
 the variation cross-only the inter-class term, taken from the settings `constraints.*`, keeps only its
 cross-entropies and so no longer rewards low entropy.
+
+Our extension to mixed piles: the targets of unlabelled images are among all classes, and a pair counts in
+L_inter as much as its unlabelled image is predicted to be novel.
 """
 
 from dataclasses import dataclass
@@ -60,6 +63,7 @@ class IIC(Method):
     """UNO's objective; predictions are pushed apart between the sets and pulled together between views."""
 
     joint = True
+    mixed = True
     schedules = UNO_SCHEDULES
 
     @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class IIC(Method):
         return {"logits": joint_logits(known, self.g(z)), "over": joint_logits(known, self.o(z))}
 
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
-        c, N = self.config, batch.num_labelled
+        c, N, mixed = self.config, batch.num_labelled, self.task.pile == "mixed"
         ce, over = (
             swapped_cross_entropy(
                 logits, unified_targets(logits, batch, self.views, self.task, c.sinkhorn_eps), c.tau
@@ -105,10 +109,11 @@ class IIC(Method):
         )
         losses = {"ce": ce / 2, "over": over.mean() / 2}
         if c.alpha:
-            losses["inter"] = -c.alpha * inter_class(out["logits"], N, c.tau)
+            weighted = self.task.num_known if mixed else None
+            losses["inter"] = -c.alpha * inter_class(out["logits"], N, c.tau, num_known=weighted)
         if c.beta:
             losses["intra"] = c.beta * intra_class(
-                out["logits"], N, self.task.num_known, c.tau, c.intra, c.intra_norm
+                out["logits"], N, self.task.num_known, c.tau, c.intra, c.intra_norm, mixed
             )
         return losses
 

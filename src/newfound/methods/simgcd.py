@@ -45,6 +45,7 @@ class SimGCD(Method):
     """One classifier of all classes, which learns from labels, from its other view and from its mean."""
 
     joint = True
+    made_for = "mixed"
     mixed = True
     views = Views(large=2)
     schedules = GCD_SCHEDULES

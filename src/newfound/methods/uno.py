@@ -5,6 +5,8 @@
 Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes.
 
+Our extension to mixed piles: the targets of unlabelled images are among all classes.
+
 Deviation: v1 follows the code that produced the paper's numbers, not its text: the softmax runs over the
 batch, not over the classes, which the authors later called an oversight that worked; softmax_axis=class is
 the text's version. That loss is a sum over the batch. On ImageNet two GPUs computed it over 256 samples each
@@ -74,6 +76,7 @@ class UNO(Method):
     """Labels and pseudo-labels as one target, which the other views predict."""
 
     joint = True
+    mixed = True
     schedules = UNO_SCHEDULES
 
     @dataclass(frozen=True)

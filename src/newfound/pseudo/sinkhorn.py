@@ -1,5 +1,7 @@
 """Sinkhorn-Knopp pseudo-labels, balanced over the classes, and UNO's unified targets."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -32,6 +34,25 @@ def joint_targets(labels: Tensor, q: Tensor, num_known: int) -> Tensor:
 
 @torch.no_grad()
 def unified_targets(logits: Tensor, batch: Batch, views: Views, task: Task, eps: float) -> Tensor:
-    """(V, K, B, C) → targets (L, K, B, C) of the L large views: labels for labelled rows, else Sinkhorn."""
-    novel = logits[: views.large, :, batch.num_labelled :, task.num_known :]
+    """(V, K, B, C) → targets (L, K, B, C) of the L large views: labels for labelled rows, else Sinkhorn.
+
+    Of a mixed pile, each unlabelled row may have any class, and labelled rows count as well, so that all
+    classes get as much of the batch; over-clusters share what their novel classes get.
+    """
+    large = logits[: views.large]
+    if task.pile == "mixed":
+        return _mixed_targets(large[:, :, batch.num_labelled :], batch.labels, task, eps)
+    novel = large[:, :, batch.num_labelled :, task.num_known :]
     return joint_targets(batch.labels, sinkhorn(novel, eps), task.num_known)
+
+
+def _mixed_targets(logits: Tensor, labels: Tensor, task: Task, eps: float, iterations: int = 3) -> Tensor:
+    """Logits (L, K, M, C) of unlabelled rows, labels (N,) → targets (L, K, N + M, C), balanced together."""
+    L, K, _, C = logits.shape
+    classes = torch.arange(C, device=labels.device)
+    given = torch.where(labels.unsqueeze(-1) == classes, 0.0, -torch.inf).expand(L, K, -1, -1)
+    share = torch.where(classes < task.num_known, 0.0, math.log(task.num_novel / (C - task.num_known)))
+    log_q = torch.cat([given, logits.float() / eps], dim=2)
+    for _ in range(iterations):
+        log_q = (log_q.log_softmax(-2) + share).log_softmax(-1)
+    return log_q.exp()

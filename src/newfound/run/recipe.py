@@ -89,10 +89,12 @@ def extra_loss(constraints: ConstraintConfig, task: Task) -> Extra | None:
 
 def _constrained(c: ConstraintConfig, task: Task, out: Outputs, batch: Batch) -> Losses:
     logits, N, losses = out["logits"], batch.num_labelled, {}
+    mixed = task.pile == "mixed"
     if c.alpha:
-        losses["constraints.inter"] = -c.alpha * inter_class(logits, N, c.tau, c.form)
+        weighted = task.num_known if mixed else None
+        losses["constraints.inter"] = -c.alpha * inter_class(logits, N, c.tau, c.form, weighted)
     if c.beta:
-        losses["constraints.intra"] = c.beta * intra_class(logits, N, task.num_known, c.tau)
+        losses["constraints.intra"] = c.beta * intra_class(logits, N, task.num_known, c.tau, mixed=mixed)
     return losses
 
 

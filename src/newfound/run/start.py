@@ -65,8 +65,7 @@ def start(
         method = begun.method if begun else default
         log.info("method: %s, the default for %s", method, what)
     if source.pile is None and not source.benchmark:
-        pile = "mixed" if method_entry(method).method.mixed else "novel"
-        source = source.model_copy(update={"pile": pile})
+        source = source.model_copy(update={"pile": method_entry(method).method.made_for})
     return Start(method, source, dict(settings))
 
 
