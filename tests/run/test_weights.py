@@ -1,6 +1,8 @@
 """Weights from files of others: renamed, complete, and unable to execute code."""
 
 import os
+import pickle
+import warnings
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,13 @@ def test_a_state_dict_of_something_else_is_refused(content: object, tmp_path: Pa
     for load in (load_pretrained, lambda path: load_encoder(path, "resnet18")):
         with pytest.raises(CheckpointError, match=r"other\.cp (is not|does not hold)"):
             load(path)
+
+
+def test_a_pickle_that_torch_did_not_write_is_refused_without_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "other.cp").write_bytes(pickle.dumps({"conv1.weight": 1}, 4))
+    with warnings.catch_warnings(record=True) as told, pytest.raises(CheckpointError, match=r"other\.cp"):
+        load_pretrained(tmp_path / "other.cp")
+    assert told == []
 
 
 @pytest.mark.parametrize("key", [KNOWN_HEAD, "encoder.conv1.weight"])

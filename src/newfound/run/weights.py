@@ -2,6 +2,7 @@
 
 import json
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import blake2b
@@ -68,7 +69,8 @@ def load_encoder(path: Path, encoder: str) -> dict[str, Tensor]:
 def _state_dict(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors or torch file, without wrappers' prefixes; nothing can execute code."""
     plain = "a plain torch state dict, which loads without executing code"
-    with reading(path, plain, CheckpointError), open_plain(path) as file:
+    with reading(path, plain, CheckpointError), open_plain(path) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch tells of pickles that it did not write, and we do
         try:
             safe = path.suffix == ".safetensors"
             content: Any = load(file.read()) if safe else torch.load(file, "cpu", weights_only=True)
