@@ -32,7 +32,9 @@ def commit() -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+    # Without optional locks: one that is left when we are killed would block the repository.
+    call, here = ["git", "-C", str(folder), *arguments], os.environ | {"GIT_OPTIONAL_LOCKS": "0"}
+    done = subprocess.run(call, capture_output=True, text=True, check=True, env=here)
     return done.stdout.strip()
 
 
