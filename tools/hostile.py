@@ -323,7 +323,8 @@ def break_raw(path: Path, chance: random.Random) -> None:
 def broken_folders(base: Base, chance: random.Random, number: int) -> Tally:
     """One file of a run is damaged, then three verbs use the run."""
     tally, place, out = Tally("broken run folders"), base.root / "broken", base.root / "out"
-    files = [path.relative_to(base.run.parent) for path in sorted(contents(base.run.parent))]
+    filled = sorted(path for path, content in contents(base.run.parent).items() if content)
+    files = [path.relative_to(base.run.parent) for path in filled]
     files = [path for path in files if path.suffix in (".json", ".jsonl", ".csv", ".safetensors")]
     weights = [1 if {"trust", "probe", "pretrained"} & {*path.parts} else 6 for path in files]
     for _ in range(number):
