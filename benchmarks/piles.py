@@ -31,7 +31,7 @@ from newfound.run.models import Provenance, Versioned
 from newfound.run.provenance import provenance
 
 KNOWN, NOVEL, LABELLED, LARGEST, RATIOS = 20, 10, 50, 100, (1, 10, 50)
-"""Classes; labelled images of a known one; unlabelled images of the largest, and its ratios to the smallest."""
+"""Classes; labelled images of a known one; unlabelled ones of the largest, and its ratios to the smallest."""
 METHODS: dict[str, tuple[str, dict[str, str]]] = {
     "k-means": ("kmeans", {}),
     "gcd": ("gcd", {}),
