@@ -240,6 +240,15 @@ def test_likeness_decides_between_known_and_novel_and_cosines_among_them() -> No
     torch.testing.assert_close(joint.amax(1), chosen)
 
 
+def test_scores_are_float32_under_autocast() -> None:
+    bank, _ = mixed_blobs()
+    method = fitted(bank=bank, pile="mixed")
+    with torch.autocast("cpu", torch.bfloat16):
+        found = method.both_scores(bank.novel)
+    for each, expected in zip(found, method.both_scores(bank.novel), strict=True):
+        assert torch.equal(each, expected)
+
+
 def test_a_pile_without_known_images_is_one_of_novel_classes() -> None:
     bank = Blobs()
     open_pile, novel_pile = (fitted(bank=bank, pile=pile) for pile in ("mixed", "novel"))

@@ -235,9 +235,10 @@ class Centroids(Method):
         return average(x, self.pile, self.config.neighbours)
 
     def whitened(self, images: Tensor) -> Tensor:
-        """(B, 3, H, W) images or (B, D) vectors → x (B, P)."""
+        """(B, 3, H, W) images or (B, D) vectors → x (B, P), in float32 under any autocast."""
         z = F.normalize(self.encoder(images).float(), dim=-1)
-        return F.normalize((z - self.mean) @ self.projection, dim=-1)
+        with torch.autocast(z.device.type, enabled=False):
+            return F.normalize((z - self.mean) @ self.projection, dim=-1)
 
     def forward(self, batch: Batch, clock: Clock) -> Outputs:
         x = torch.stack([self.whitened(view) for views in batch.views for view in views])
@@ -251,7 +252,13 @@ class Centroids(Method):
         return self.both_scores(images)[0]
 
     def both_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        x, tau, num_known = self.whitened(images), self.config.tau, self.task.num_known
+        x = self.whitened(images)
+        with torch.autocast(x.device.type, enabled=False):  # near `limit`, cosines hardly differ
+            return self._both(x)
+
+    def _both(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores among all classes (1, B, C) and among novel ones (1, B, C_u) of x (B, P)."""
+        tau, num_known = self.config.tau, self.task.num_known
         novel = (self.averaged(x) @ self.centres[num_known:].T / tau + self.offsets[num_known:])[None]
         if self.task.pile == "novel" or not self.task.num_novel:
             return x @ self.centres.T[None] / tau, novel
