@@ -108,6 +108,7 @@ def test_no_image_is_its_own_neighbour() -> None:
         assert float(mean) == pytest.approx(sum(others[:3]) / 3, abs=1e-6)
     new = F.normalize(torch.ones(1, 4), dim=-1)
     torch.testing.assert_close(nearest(new, x, 2), (new @ x.T).topk(2).values.mean(1))
+    torch.testing.assert_close(nearest(x[:1], x[:1], 2), torch.zeros(1))
 
 
 def test_regression_finds_the_least_of_its_objective() -> None:

@@ -296,6 +296,7 @@ def dividing(usual: Tensor, found: Tensor, least: int) -> Tensor:
 
 def nearest(x: Tensor, others: Tensor, k: int) -> Tensor:
     """The mean cosine of unit vectors (B, P) with the k nearest others (n, P), themselves apart: (B,)."""
+    others = F.pad(others, (0, 0, 0, 1)) if len(others) == 1 else others
     k = min(k, len(others) - 1)
     means = []
     for part in torch.split(x, CHUNK):
