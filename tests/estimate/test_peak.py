@@ -106,6 +106,7 @@ def test_vectors_with_labelled_neighbours_are_left_out_of_a_mixed_pile() -> None
     novel = is_novel(*unit)
     assert novel[:300].all()
     assert novel[300:].float().mean() < 0.15
+    assert is_novel(unit[0], unit[1][:0]).all()
     found = estimate(mixed)
     assert found.num_novel == 5
     assert found.low <= 5 <= found.high

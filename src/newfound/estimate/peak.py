@@ -175,7 +175,7 @@ def is_novel(pile: Tensor, known: Tensor) -> Tensor:
     nearest = torch.cat([(part @ both.T).topk(k, dim=1).indices for part in torch.split(both, CHUNK)])
     share = (nearest[:, 1:] >= n).double().mean(1)
     least = share[:n].kthvalue(min(FEWEST, n)).values
-    return share[:n] <= torch.maximum(KNOWN * share[n:].mean(), least)
+    return share[:n] <= torch.maximum(KNOWN * share[n:].mean().nan_to_num(), least)
 
 
 def soft_peak(silhouettes: Mapping[int, float]) -> float:
