@@ -38,8 +38,10 @@ def test_a_whole_number_of_any_type(number: int) -> None:
             for given in (("",), ("\0x",), ("\udcff",), (3,), (b"a",))
         ),
         (("a",), {"kind": []}, "kind must be 'a' or 'b', got []."),
-        ((), {}, "path "),
-        (("a",), {"sort": 1}, "sort "),
+        ((), {}, "path is missing."),
+        (("a",), {"sort": 1}, "sort is not an argument, got 1."),
+        (("a", 1, "a"), {}, "kind cannot be passed by position, got 'a'."),
+        (("a", 1, "a", "b"), {}, "kind cannot be passed by position, got 'a'."),
     ],
 )
 def test_an_error_names_the_argument(
@@ -55,6 +57,16 @@ def test_whatever_fails_is_one_line_with_its_cause() -> None:
         call("key")
     assert isinstance(caught.value.__cause__, KeyError)
     assert call.__doc__ == "A function of ours."
+
+
+def test_any_number_of_positional_arguments() -> None:
+    @public
+    def paths(*given: AnyPath) -> int:
+        return len(given)
+
+    assert paths("a", "b") == 2
+    with pytest.raises(UsageError, match=r"^an argument must be a path, got 3\.$"):
+        paths("a", "b", 3)  # type: ignore[arg-type]
 
 
 def failing(act: Callable[[], object]) -> NewfoundError:

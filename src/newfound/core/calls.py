@@ -40,7 +40,9 @@ def as_ours(error: Exception, names: Sequence[str] = ()) -> NewfoundError:
     if isinstance(error, ValidationError):
         where, problem = problem_of(error)
         place = where.split(".")[0]
-        return UsageError(f"{names[int(place)] if place.isdecimal() else place} {problem}.")
+        if place.isdecimal():  # there may be more than the function has
+            place = names[int(place)] if int(place) < len(names) else "an argument"
+        return UsageError(f"{place} {problem}.")
     if ran_out_of_memory(error):
         return RunError("Out of memory.", Hint.MEMORY)
     if isinstance(error, OSError):

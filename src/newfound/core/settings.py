@@ -233,6 +233,9 @@ _PLAIN = {
     "an instance of _Buffer": "an array",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
+    "Missing required argument": "is missing",
+    "Unexpected keyword argument": "is not an argument",
+    "Unexpected positional argument": "cannot be passed by position",
 }
 """What pydantic says, and what we say."""
 
@@ -258,4 +261,5 @@ def problem_of(error: ValidationError) -> tuple[str, str]:
     problem = re.sub(", (unable|got) .*", "", first["msg"])
     for words, ours in _PLAIN.items():
         problem = problem.replace(words, ours)
-    return ".".join(str(part) for part in first["loc"]), f"{problem}, got {first['input']!r:.60}"
+    got = "" if first["type"] == "missing_argument" else f", got {first['input']!r:.60}"
+    return ".".join(str(part) for part in first["loc"]), problem + got
