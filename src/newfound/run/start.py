@@ -60,9 +60,11 @@ def start(
         source, settings = _with_encoder(source, method, settings, side, begun)
     if "views" in settings:
         raise UsageError("views only applies to a frozen encoder.")
-    if method is None:
-        default, what = default_method(source)
-        method = begun.method if begun else default
+    if method is None and begun:
+        method = begun.method
+        log.info("method: %s, as before", method)
+    elif method is None:
+        method, what = default_method(source)
         log.info("method: %s, the default for %s", method, what)
     if source.pile is None and not source.benchmark:
         source = source.model_copy(update={"pile": method_entry(method).method.made_for})
