@@ -56,6 +56,13 @@ def test_what_is_settled_is_labelled_and_the_rest_is_the_pile(mine: Review, tmp_
     assert source.follows == str(tmp_path / "run")
 
 
+def test_a_class_is_not_lost_for_its_name(mine: Review, tmp_path: Path) -> None:
+    mine.rename({"novel-1": "None"})
+    with pytest.raises(UsageError, match="'None' means no label"):
+        next_source(mine, Folder(tmp_path / "next"))
+    assert not (tmp_path / "next").exists()
+
+
 def test_nothing_is_settled_before_the_review(mine: Review, tmp_path: Path) -> None:
     assert set(listed(next_source(mine, Folder(tmp_path / "next"))).values()) == {"ant", "bee", ""}
 

@@ -10,7 +10,7 @@ from newfound.core.files import check_apart, check_writable
 from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.data.dataset import counted
 from newfound.data.decode import digests_of
-from newfound.data.files import labelled_files, unlabelled_files
+from newfound.data.files import MISSING, labelled_files, unlabelled_files
 from newfound.review.edits import Split
 from newfound.review.review import Review
 from newfound.run.assignments import write_csv
@@ -47,7 +47,10 @@ def next_source(
     labels = [review.names[key] if sure else "" for key, sure in zip(ids, settled, strict=True)]
     listed = [(os.path.abspath(path), label) for path, label in labelled]
     listed += zip(images, labels, strict=True)
-    listed += [(path, "") for path in new if path not in set(images)]
+    here = {*images}
+    listed += [(path, "") for path in new if path not in here]
+    if lost := sorted({label for _, label in listed} & {*MISSING}):
+        raise UsageError(f"In a list of images {lost[0]!r} means no label: the class needs another name.")
     write_csv(out.images, ("path", "label"), listed)
     known = {review.names[key]: key for key in review.known}
     known |= {review.names[key]: key for key, sure in zip(ids, settled, strict=True) if sure}
