@@ -100,6 +100,7 @@ def test_wrong_images(images: Images, text: str) -> None:
         (["a", None, "-1"], "object of shape"),
         (np.array(["a", np.nan, -1], object), "object of shape"),
         (np.array(["a", np.nan, -1]), "got 'nan'"),
+        (np.array(["a", "unsorted", -1]), "got 'unsorted'"),
         (np.array(["a", None, -1]).astype(str), "got 'None'"),
         (["a", "b", "c"], "no unlabelled images"),
         ([0, -2, -1], "got -2 to 0"),

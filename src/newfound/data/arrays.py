@@ -12,7 +12,7 @@ from PIL import Image
 from newfound.core.calls import public
 from newfound.core.errors import DataError
 from newfound.core.settings import Positive
-from newfound.core.source import PileKind, Source
+from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.data.dataset import Dataset, Split
 from newfound.data.decode import Size, resized, to_rgb
 from newfound.data.files import MISSING
@@ -83,7 +83,7 @@ def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
     elif given.dtype.kind == "O" and all(isinstance(each, str | Integral) for each in given.flat):
         given = np.array(given.tolist())
     got = f"{given.dtype} of shape {given.shape} for {number} samples"
-    if given.dtype.kind == "U" and (missing := sorted({*MISSING} & {*given.flat})):
+    if given.dtype.kind == "U" and (missing := sorted({*MISSING, UNSORTED} & {*given.flat})):
         got = repr(str(missing[0]))
     elif number and given.shape == (number,) and given.dtype.kind in "iuU":
         if given.dtype.kind == "U" or (given.min() >= UNLABELLED and given.max() <= HIGHEST):
