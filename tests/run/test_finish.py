@@ -260,3 +260,5 @@ def test_confidence_is_fitted_to_known_images_that_training_does_not_see(tmp_pat
     truth = Truth(true, data.split.unlabelled, true)
     told = tiny_run(tmp_path / "told", run.recipe, replace(data, truth=truth)).discover()
     assert told.calibration.error == pytest.approx(0, abs=0.1)
+    fewer = from_embeddings(vectors, np.where(np.arange(540) % 90 < 70, given, -1), 2, pile="mixed")
+    assert hold_back(fewer) == (fewer, None)  # 28 images would be too few to fit it

@@ -12,8 +12,8 @@ from newfound.data.images import ImageSet
 
 FEWEST = 2
 """Classes that must be held out, and that must remain known."""
-BACK_EVERY = 10
-"""Of the labelled images of a class."""
+BACK_EVERY, ENOUGH = 10, 30
+"""Of the labelled images of a class; images that a temperature is fitted to, at least."""
 Labelled = tuple[ImageSet, Tensor]
 """Images and their (n,) classes."""
 
@@ -51,15 +51,18 @@ def hold_out(dataset: Dataset, number: int | None = None) -> Dataset:
 def hold_back(dataset: Dataset) -> tuple[Dataset, Labelled | None]:
     """What training may see, and images of known classes that it does not; None unless the pile is mixed.
 
-    They are those of the test set, or else every tenth labelled image of each class.
+    They are those of the test set, or else every tenth labelled image of each class; None if they are few.
     """
     split, truth = dataset.split, dataset.truth
     if split.pile == "novel":
         return dataset, None
     if truth is not None:
-        return dataset, _where((truth.test, truth.test_labels), truth.test_labels < split.num_known)
+        held = _where((truth.test, truth.test_labels), truth.test_labels < split.num_known)
+        return dataset, held if len(held[1]) >= ENOUGH else None
     every, back = (split.labelled, split.labels), rank_in_class(split.labels.numpy()) % BACK_EVERY
     is_back = torch.from_numpy(back == BACK_EVERY - 1)
+    if is_back.sum() < ENOUGH:
+        return dataset, None
     labelled, labels = _where(every, ~is_back)
     return replace(dataset, split=replace(split, labelled=labelled, labels=labels)), _where(every, is_back)
 

@@ -31,8 +31,6 @@ from newfound.run.provenance import peak_memory, provenance
 from newfound.run.recipe import recipe_name
 from newfound.run.training import Training, best_head
 
-ENOUGH = 30
-"""Images that a temperature is fitted to, at least."""
 LOOK_KNOWN = 0.25
 """The share of a pile that may look known; of novel classes up to a fifth did."""
 
@@ -100,7 +98,7 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
 
 def _calibrated(training: Training, method: Method, head: int) -> Calibration:
     """The temperature that fits the known images which training did not see, if there are enough of them."""
-    if training.held is None or len(training.held[1]) < ENOUGH:
+    if training.held is None:
         return Calibration()
     images, labels = training.held
     scores = scores_of(method, training.viewer(method), images.to(training.device))[0][head].cpu()
