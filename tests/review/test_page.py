@@ -200,6 +200,14 @@ def test_every_class_by_definition(tmp_path: Path) -> None:
     assert now.least_confident.tolist() == sorted(range(100), key=lambda row: novel[row].max())
 
 
+def test_a_copy_of_a_labelled_image_is_certain(tmp_path: Path) -> None:
+    logits = np.random.default_rng(0).normal(size=(3, 4))
+    review = Review(write_run(tmp_path, logits, digests=["a", "b", "c"], labelled={"b": 1}))
+    found = Snapshot(review, review.pile).confidence
+    np.testing.assert_allclose(found, review.assignments.confidence, atol=1e-4)
+    assert found[1] == 1
+
+
 def test_no_image_of_a_small_class_is_both_central_and_doubtful(tmp_path: Path) -> None:
     (only,) = seen(tmp_path, np.arange(15.0).reshape(5, 3)).classes
     assert (len(only.central), len(only.doubtful)) == (3, 2)

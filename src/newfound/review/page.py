@@ -82,7 +82,8 @@ class Snapshot:
         self.assigned: Ints = np.array([places[key] for key in review.ids.tolist()], dtype=np.int64)
         """(n,) class of each image, as an index of `names`."""
         self.confidence: Floats = pile.shares[np.arange(count), review.assignments.ids]
-        """(n,) of the model in the class that it assigned."""
+        """(n,) of the model in the class that it assigned, 1 for a copy of a labelled image."""
+        self.confidence[[row for row, each in enumerate(pile.digests) if each in pile.labelled]] = 1
         self.least_confident = np.argsort(self.confidence, kind="stable")
         """(n,) all images."""
         accepted = review.accepted
