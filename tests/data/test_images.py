@@ -36,6 +36,16 @@ def test_images_stay_on_the_host_if_the_device_is_full(monkeypatch: pytest.Monke
         assert found.take(torch.tensor([1, 0])).device.type == "meta"
 
 
+def test_files_that_cannot_be_read_have_no_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [tmp_path / "a.png", tmp_path / "b.png"]
+    for file in files:
+        file.write_text(file.name)
+    set_of = StreamedImages([str(file) for file in files], (4, 4))
+    assert len({*set_of.contents()}) == 2
+    monkeypatch.setattr(images, "digests_of", lambda names, strict: (["0f", ""], ["b.png: denied"]))
+    assert set_of.contents() == []
+
+
 def test_a_device_under_another_name_is_the_same_device() -> None:
     """A GPU's images are on cuda:0 if cuda was requested; missing that would cost the fast step."""
     found = ResidentImages(torch.zeros(2, 3, 4, 4, dtype=torch.uint8), ["a", "b"], torch.device("cpu:0"))

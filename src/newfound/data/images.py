@@ -63,8 +63,9 @@ class ImageSet(ABC):
         return self._fingerprint
 
     def contents(self) -> list[str]:
-        """(n,) the digest of each image's file; none if they do not come from files."""
-        return digests_of(self.names, strict=True)[0] if all(map(isfile, self.names)) else []
+        """(n,) the digest of each image's file; none if they do not come from files that can be read."""
+        digests = digests_of(self.names, strict=False)[0] if all(map(isfile, self.names)) else []
+        return digests if all(digests) else []
 
     @abstractmethod
     def select(self, rows: Tensor) -> "ImageSet":
