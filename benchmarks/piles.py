@@ -54,8 +54,9 @@ class Sorted(Part):
     ratio: int
     seed: int
     all: float
-    known: float | None
     novel: float
+    known: float | None = None
+    """None of a pure pile."""
     seconds: float
 
 
@@ -131,7 +132,7 @@ def piles_section(path: Path) -> str:
             seconds = fmean(each.seconds for each in record.runs if each.method == name)
             lines.append(f"| {name} | {' | '.join(cells)} | {seconds:.0f} |")
     seeds = len({each.seed for each in record.runs})
-    return "\n".join([*lines, "", f"`{path}`, {seeds} seeds, on {record.provenance.hardware}."])
+    return "\n".join([*lines, "", f"`results/{path.name}`, {seeds} seeds, on {record.provenance.hardware}."])
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.number import number_section
+from benchmarks.piles import piles_section
 from newfound.cli.demo import METHODS, demo_recipe, demo_table
 from newfound.core.registry import method_entry, method_names
 from newfound.lab.paper import BENCHMARKS, TASK_AWARE, task_agnostic_all, task_aware_acc
@@ -141,6 +142,7 @@ def sections(results: Path) -> dict[str, str]:
         "vectors": vectors_section(results),
         "mixed": mixed_section(results),
         "starts": starts_section(results),
+        "piles": piles_section(results / "piles.json"),
         "number": number_section(results / "number" / "lite0.json"),
     }
 
