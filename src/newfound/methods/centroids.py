@@ -92,7 +92,7 @@ class Centroids(Method):
 
     @dataclass(frozen=True)
     class Config:
-        components: Positive = setting(512, "principal components, at most")
+        components: Positive = setting(512, "principal components, at most; no more than half of the images")
         neighbours: Count = setting(10, "neighbours that a vector is averaged with")
         restarts: Positive = setting(40, "runs of k-means; the one with the lowest inertia is kept")
         trials: Count = setting(
@@ -116,7 +116,7 @@ class Centroids(Method):
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
         self.requires_grad_(False)
-        P = min(config.components, encoder.dim)
+        P = min(config.components, encoder.dim, max((task.num_labelled + task.num_unlabelled) // 2, 1))
         self.register_buffer("mean", torch.zeros(encoder.dim))
         self.register_buffer("projection", torch.eye(encoder.dim, P))
         self.register_buffer("pile", torch.zeros(task.num_unlabelled, P))
