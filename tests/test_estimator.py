@@ -167,11 +167,10 @@ def test_new_images_of_another_scale_are_warned_of(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        *(({"num_novel": number}, "num_novel must be") for number in (0, 2.0, "3", True)),
+        ({"num_novel": 0}, "num_novel must be"),
         *(({"random_state": state}, "Setting 'seed'") for state in (None, -1, 0.5)),
         ({"settings": {"out": "x"}}, "Unknown setting 'out'"),
         ({"method": "icc"}, "Did you mean 'iic'"),
-        ({"out": 5}, "out must be a path"),
     ],
 )
 def test_arguments_that_are_refused(images: Images, arguments: dict[str, Any], words: str) -> None:
