@@ -145,8 +145,8 @@ def curve_table(found: Estimate) -> Table:
     }
     shown = [name for name in criteria if name in found.preferred]
     table = Table(
-        *("extra clusters", *(criteria[name] for name in shown), "novel classes", ""),
-        title="clusters in addition to one for each clustered class",
+        *("clusters", *(criteria[name] for name in shown), "novel classes", ""),
+        title="numbers of novel clusters that were tried",
         box=box.SIMPLE_HEAD,
     )
     step = -(-len(found.curve) // MOST_TRIALS)

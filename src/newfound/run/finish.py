@@ -32,7 +32,7 @@ from newfound.run.recipe import recipe_name
 from newfound.run.training import Training, best_head
 
 LOOK_KNOWN = 0.25
-"""The share of a pile that may look known; of novel classes up to a fifth did."""
+"""The share of a pile of novel classes that may look known without a warning."""
 
 
 def finish(training: Training, method: Method, source: Source, given: Split) -> Results:

@@ -129,7 +129,7 @@ def _without_encoder(settings: Overrides) -> Overrides:
 
 
 def _as_begun(source: Source, settings: Overrides, begun: Request) -> tuple[Source, Overrides]:
-    """What the run to resume began with."""
+    """What the run to resume, or to go on from, began with."""
     if begun.source.frozen:
         frozen = {"embedded_by": begun.source.frozen, "views": begun.source.views}
         return source.model_copy(update=frozen), _without_encoder(settings)
