@@ -16,6 +16,7 @@ from PIL import Image
 from newfound.core.errors import DataError
 from newfound.data import workers
 from newfound.data.decode import decode_all, stored_sizes
+from newfound.data.images import StreamedImages
 from newfound.data.workers import check_alone, num_workers, read_each, shared
 
 in_workers = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="needs Linux")
@@ -66,6 +67,22 @@ def test_folders_are_read_by_workers_as_by_threads(tmp_path: Path, monkeypatch: 
     assert num_workers(len(paths), 1) == 0
     assert torch.equal(decode_all(paths, (8, 8), strict=False)[0], pixels)
     assert [call() for call in calls] == found
+
+
+@in_workers
+@pytest.mark.usefixtures("forked")
+def test_streamed_batches_are_the_same_in_workers(tmp_path: Path) -> None:
+    """Far more rows than the workers' shared array has places."""
+    for row in range(20):
+        Image.new("RGB", (4, 4), (row, 2 * row, 3 * row)).save(tmp_path / f"{row:02}.png")
+    streamed = StreamedImages([str(path) for path in sorted(tmp_path.iterdir())], (4, 4))
+    batches = torch.randint(20, (30, 50), generator=torch.Generator().manual_seed(0)).unbind()
+    found = list(streamed.take_each(batches))
+    expected = torch.arange(20, dtype=torch.uint8)[:, None] * torch.tensor([1, 2, 3], dtype=torch.uint8)
+    assert all(torch.equal(got[:, :, 2, 3], expected[rows]) for got, rows in zip(found, batches, strict=True))
+    (tmp_path / "07.png").write_text("no image")
+    with pytest.raises(DataError, match=r"changed while it was in use: .*07\.png: not an image"):
+        list(streamed.take_each(batches))
 
 
 @in_workers

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from newfound.core.errors import DataError, Hint
-from newfound.data.decode import Size, decode_all, digests_of
+from newfound.data.decode import Size, decode, decode_all, digests_of
+from newfound.data.workers import AHEAD, FILES, num_workers, read_each, shared
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -124,9 +125,42 @@ class StreamedImages(ImageSet):
         self.device = device or torch.device("cpu")
 
     def fetch(self, index: Tensor) -> Tensor:
-        pixels, _, failures = decode_all(_at(self.names, index), self.size, False, crop=self.crop)
-        if failures:
-            raise DataError(f"An image changed while it was in use: {failures[0]}.", Hint.RETRY)
+        return next(self.fetch_each([self.at(index)]))
+
+    def take_each(self, indices: Iterable[Tensor]) -> Iterator[Tensor]:
+        return (on_device(pixels, self.device) for pixels in self.fetch_each(map(self.at, indices)))
+
+    def at(self, rows: Tensor) -> list[str]:
+        return _at(self.names, rows)
+
+    def fetch_each(self, batches: Iterable[Sequence[str]]) -> Iterator[Tensor]:
+        """Files as these are read, batch by batch, ahead of their use; in worker processes if it pays off."""
+        lists = list(batches)
+        paths = [path for batch in lists for path in batch]
+        workers = num_workers(len(paths), FILES)
+        if not workers:
+            yield from prefetch(self._decoded, lists)
+            return
+        places = (
+            AHEAD * workers + max(map(len, lists)) // FILES + 2
+        ) * FILES  # none is filled again too soon
+        pixels = shared(places, 3, *self.size)
+
+        def read(row: int) -> None:
+            pixels[row % places] = decode(paths[row], self.size, crop=self.crop).transpose(2, 0, 1)
+
+        parts, ready, end = read_each(paths, read), 0, 0
+        for batch in lists:
+            start, end = end, end + len(batch)
+            while ready < end:
+                part = next(parts)
+                _check_read(part.failed)
+                ready = part.rows[-1] + 1
+            yield torch.from_numpy(pixels).index_select(0, torch.arange(start, end) % places)
+
+    def _decoded(self, paths: Sequence[str]) -> Tensor:
+        pixels, _, failed = decode_all(paths, self.size, False, crop=self.crop)
+        _check_read(failed)
         return pixels
 
     def select(self, rows: Tensor) -> "StreamedImages":
@@ -140,6 +174,11 @@ class StreamedImages(ImageSet):
         for path in map(Path, self.names):  # the folder is left out, because it may move
             digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
         return digest.hexdigest()
+
+
+def _check_read(failed: Sequence[str]) -> None:
+    if failed:
+        raise DataError(f"An image changed while it was in use: {failed[0]}.", Hint.RETRY)
 
 
 def prefetch(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:

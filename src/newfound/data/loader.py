@@ -20,7 +20,7 @@ from newfound.core.seed import generator
 from newfound.core.settings import TrainConfig
 from newfound.data.augment import Augmenter
 from newfound.data.dataset import Split
-from newfound.data.images import on_device, prefetch
+from newfound.data.images import StreamedImages, on_device, prefetch
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,12 @@ class Loader:
         if self.split.resident:
             return repeat(None, len(labelled))
         rows = map(self._own, labelled.cpu(), unlabelled.cpu())
-        return (on_device(pixels, self.device) for pixels in prefetch(self._pixels, rows))
+        known, others = self.split.labelled, self.split.unlabelled
+        if isinstance(known, StreamedImages) and isinstance(others, StreamedImages):
+            fetched = known.fetch_each([*known.at(one), *others.at(other)] for one, other in rows)
+        else:
+            fetched = prefetch(self._pixels, rows)
+        return (on_device(pixels, self.device) for pixels in fetched)
 
     def _own(self, labelled: Tensor, unlabelled: Tensor) -> tuple[Tensor, Tensor]:
         """The rows of a batch that this process encodes."""
