@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 def embed_speed(machine: Machine) -> Iterator[dict[str, EmbedSpeed]]:
     """Both encoders, with random weights."""
     found: dict[str, EmbedSpeed] = {}
-    with _photographs(machine.scale.embed_files) as folder:
+    with photographs(machine.scale.embed_files) as folder:
         paths = sorted(map(str, folder.iterdir()))
         for name, encoder in {"lite0": RandomLite0(), "ViT-S": _vit()}.items():
             found = {**found, name: _speed(encoder, paths, machine)}
@@ -131,7 +131,7 @@ def embed_memory(numbers: Sequence[int]) -> Iterator[list[EmbedMemory]]:
     """The peak memory of `newfound embed` with its workers, at several numbers of images; on Linux."""
     found: list[EmbedMemory] = []
     for number in numbers:
-        with _photographs(number) as folder, TemporaryDirectory() as out:
+        with photographs(number) as folder, TemporaryDirectory() as out:
             command = ["embed", str(folder), "--encoder", "lite0-random", "--out", f"{out}/feats"]
             start, peak = time.perf_counter(), 0.0
             process = started(*command)
@@ -167,16 +167,19 @@ def _resident_mib(pid: int) -> float:
 
 
 @contextmanager
-def _photographs(number: int) -> Iterator[Path]:
-    """A folder of JPEG files, some of them equal, about as large as photographs."""
+def photographs(number: int, classes: int = 1) -> Iterator[Path]:
+    """A folder of JPEG files, some of them equal, about as large as photographs; in folders of classes."""
     contents = []
     for picture in pictures(min(DISTINCT, number), SIZE):
         file = BytesIO()
         Image.fromarray(picture).save(file, "JPEG", quality=QUALITY)
         contents.append(file.getvalue())
     with TemporaryDirectory() as folder:
+        places = [Path(folder, f"{place:03}" if classes > 1 else "") for place in range(classes)]
+        for place in places:
+            place.mkdir(exist_ok=True)
         for row in range(number):
-            Path(folder, f"{row:06}.jpg").write_bytes(contents[row % len(contents)])
+            (places[row % classes] / f"{row:06}.jpg").write_bytes(contents[row % len(contents)])
         yield Path(folder)
 
 

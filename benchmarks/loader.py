@@ -1,0 +1,226 @@
+"""Training images from files that are larger than memory: our loader, the step, both, torchvision's loader.
+
+    python -m benchmarks.loader --out results/bench/h200-loader.json
+
+JPEG files of ImageNet's size are generated, and read as `imagenet-30-a` is: each image is decoded once for
+all its crops, which are cut on the device. torchvision's `ImageFolder` and `DataLoader` cut one crop, as
+everybody does who trains a classifier, or all of them, in as many workers; where torchvision is not
+installed, Pillow alone does the same. Everything is measured in one run.
+"""
+
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from itertools import chain, count, islice, pairwise, repeat
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from PIL import Image
+from pydantic import BaseModel
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, RandomSampler
+
+from benchmarks.baseline.loading import num_workers, resized_crop, to_tensor
+from benchmarks.embed import SIZE, photographs
+from benchmarks.measure import Machine, synchronise
+from benchmarks.setup import FULL, SMALL, benchmark_shape
+from benchmarks.step import ready_step
+from newfound.core.files import write_record
+from newfound.core.records import Views
+from newfound.core.registry import recipe_for
+from newfound.data.dataset import Look, Split
+from newfound.data.images import StreamedImages
+from newfound.data.loader import Draw, Loader
+from newfound.engine.device import precision_name, resolve_device, resolve_precision
+from newfound.run.provenance import provenance
+
+T = TypeVar("T")
+BENCHMARK, SEED = "imagenet-30-a", 0
+CLASSES = 64
+"""Folders of files; labels cycle through the known classes."""
+REPEATED = 64
+"""Times that a set has each file, so that an epoch is long."""
+LABELLED = 1_130_000
+"""Labelled images of the benchmark, about: an epoch is a pass over them."""
+
+
+class LoaderSpeed(BaseModel):
+    """Images per second, each image with all its crops where nothing else is said."""
+
+    commit: str
+    versions: dict[str, str]
+    hardware: str
+    precision: str
+    mode: str
+    config: dict[str, object]
+    seed: int
+    files: int
+    file: str
+    workers: int
+    loader: float
+    """Decoded and on the device, not yet cropped."""
+    step: float
+    """On a batch that is on the device, crops included."""
+    both: float
+    other_loader: str
+    other_one_crop: float
+    """Of 224 pixels, normalised, on the host."""
+    other_every_crop: float
+    schedule_hours: float
+    """Of IIC's discovery stage at the rate of both."""
+    compile_seconds: float
+    seconds: float
+
+
+def main() -> None:
+    parser = ArgumentParser(prog="python -m benchmarks.loader", description=__doc__)
+    parser.add_argument("--files", type=int, default=8192)
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement, about")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("settings", nargs="*", help="KEY=VALUE, of IIC and of the run")
+    given = parser.parse_args()
+    settings = dict(each.split("=", 1) for each in given.settings)
+    found = measured(given.files, given.seconds, settings)
+    write_record(given.out, found)
+    print(found.model_dump_json(indent=2, exclude={"config", "versions"}))
+
+
+def measured(files: int, seconds: float, settings: dict[str, str]) -> LoaderSpeed:
+    began = time.perf_counter()
+    recipe = recipe_for("iic", BENCHMARK, {"seed": SEED, **settings})
+    device, train = resolve_device(recipe.run.device), recipe.train["discover"]
+    precision = resolve_precision(recipe.run.precision, device)
+    on_gpu = device.type == "cuda"
+    machine = Machine(device, precision, FULL if on_gpu else SMALL, 0.0)
+    task, look = benchmark_shape(BENCHMARK)
+    with photographs(files, CLASSES) as folder:
+        paths = sorted(map(str, folder.rglob("*.jpg")))
+        half = len(paths) // 2
+        known, pile = (each * REPEATED for each in (paths[:half], paths[half:]))
+        sets = (StreamedImages(each, (look.stored, look.stored), device, crop=True) for each in (known, pile))
+        labels = torch.arange(len(known), device=device) % task.num_known
+        labelled, unlabelled = sets
+        split = Split(labelled, labels, unlabelled, task.num_known, task.num_novel, look)
+        step = ready_step(recipe, split, machine, "graph" if on_gpu else "eager")
+        loader, views = step.loader, step.loader.views
+
+        def train_on(pair: tuple[Draw, Draw]) -> None:
+            step(*pair)
+
+        loading = _rate(_draws(loader), loader.batch_size, seconds, device)
+        print(f"loader {loading:,.0f} images/s", flush=True)
+        one, other = islice(loader.draws(0), 2)
+        for _ in range(8 if on_gpu else 1):  # compiled, captured, replayed
+            step(one, other)
+        compiling = step.take_compile_seconds()
+        stepping = _rate(repeat((one, other)), loader.batch_size, seconds, device, train_on)
+        print(f"step {stepping:,.0f} images/s, {step.mode}", flush=True)
+        both = _rate(pairwise(_draws(loader)), loader.batch_size, seconds, device, train_on)
+        print(f"both {both:,.0f} images/s", flush=True)
+        name, transforms = _other(look, views)
+        one_crop, every = (
+            _other_rate(folder, transform, train.batch_size, seconds) for transform in transforms
+        )
+        print(f"{name}: {one_crop:,.0f} images/s with one crop, {every:,.0f} with all", flush=True)
+        kilobytes = sum(Path(path).stat().st_size for path in paths) / len(paths) / 1000
+    where = provenance(device)
+    images = train.epochs * (LABELLED // loader.num_labelled) * loader.batch_size
+    return LoaderSpeed(
+        **where.model_dump(),
+        precision=precision_name(precision),
+        mode=step.mode,
+        config=recipe.flat(),
+        seed=SEED,
+        files=files,
+        file=f"JPEG, {SIZE[0]} x {SIZE[1]} pixels, {kilobytes:.0f} kB",
+        workers=num_workers(),
+        loader=loading,
+        step=stepping,
+        both=both,
+        other_loader=name,
+        other_one_crop=one_crop,
+        other_every_crop=every,
+        schedule_hours=images / both / 3600,
+        compile_seconds=compiling,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _draws(loader: Loader) -> Iterator[Draw]:
+    """Epoch after epoch."""
+    return chain.from_iterable(loader.draws(epoch) for epoch in count())
+
+
+def _rate(
+    items: Iterator[T],
+    batch: int,
+    seconds: float,
+    device: torch.device,
+    use: Callable[[T], None] = lambda item: None,
+) -> float:
+    """Images per second once it runs, over whole batches until the time is over."""
+    for item in islice(items, 3):
+        use(item)
+    synchronise(device)
+    start, done = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        use(next(items))
+        done += 1
+    synchronise(device)
+    return batch * done / (time.perf_counter() - start)
+
+
+class _Files(Dataset[Any]):
+    """What `ImageFolder` does, for want of torchvision."""
+
+    def __init__(self, folder: Path, transform: Callable[[Image.Image], Any]) -> None:
+        self.paths, self.transform = sorted(map(str, folder.rglob("*.jpg"))), transform
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, row: int) -> Any:
+        with Image.open(self.paths[row]) as image:
+            return self.transform(image.convert("RGB")), 0
+
+
+def _other(look: Look, views: Views) -> tuple[str, list[Callable[[Image.Image], Any]]]:
+    """The transforms of one crop, and of as many as a step needs."""
+    try:
+        from torchvision import transforms as tv
+    except ImportError:
+
+        def one(image: Image.Image) -> Tensor:
+            return to_tensor(resized_crop(image, look.size, (0.08, 1.0)), look.mean, look.std)
+
+        return "Pillow and DataLoader", [one, lambda image: [one(image) for _ in range(views.count)]]
+    plain = tv.Compose(
+        [
+            tv.RandomResizedCrop(look.size),
+            tv.RandomHorizontalFlip(),
+            tv.ToTensor(),
+            tv.Normalize(look.mean, look.std),
+        ]
+    )
+    return "torchvision's ImageFolder and DataLoader", [
+        plain,
+        lambda image: [plain(image) for _ in range(views.count)],
+    ]
+
+
+def _other_rate(folder: Path, transform: Callable[[Image.Image], Any], batch: int, seconds: float) -> float:
+    try:
+        from torchvision.datasets import ImageFolder as Files
+    except ImportError:
+        Files = _Files
+    data = Files(folder, transform)
+    batch = min(batch, len(data) // 8)
+    rows = RandomSampler(data, replacement=True, num_samples=REPEATED * len(data))
+    pinned = torch.cuda.is_available()
+    loader = DataLoader(data, batch, sampler=rows, num_workers=num_workers(), pin_memory=pinned)
+    return _rate(iter(loader), batch, seconds, torch.device("cpu"))
+
+
+if __name__ == "__main__":
+    main()
