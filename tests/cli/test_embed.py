@@ -67,19 +67,20 @@ def test_images_are_embedded_once(photographs: Path, tmp_path: Path) -> None:
     assert "20 images embedded" in embed(photographs / "pile", feats)
     assert "20 embedded before" in embed(photographs, feats)
     found = read_embeddings(feats)
-    assert sorted(found.names) == sorted(map(str, photographs.rglob("*.png")))
+    assert sorted(found.vectors.names) == sorted(map(str, photographs.rglob("*.png")))
     assert found.encoder is not None
     assert (found.encoder.encoder, found.encoder.revision) == ("colours", "one")
-    (batch,) = Embedder(Colours(), torch.device("cpu"), torch.float32).files([found.names[-1]])
-    np.testing.assert_array_equal(found.vectors[-1], batch.vectors[0, 0])
-    assert found.vectors.dtype == np.float16
+    (batch,) = Embedder(Colours(), torch.device("cpu"), torch.float32).files([found.vectors.names[-1]])
+    stored = found.vectors.parts[-1]
+    np.testing.assert_array_equal(stored[np.array([len(stored) - 1])][0], batch.vectors[0, 0])
+    assert stored[np.array([0])].dtype == np.float16
     import pyarrow.parquet
 
     table = pyarrow.parquet.read_table(feats)
     assert table.column_names == ["path", "embedding", "encoder", "digest"]
     assert table.column("encoder")[0].as_py() == "colours@one"
     assert table.column("digest")[59].as_py() == batch.digests[0]
-    assert table.column("path")[0].as_py() == os.path.relpath(found.names[0], feats)
+    assert table.column("path")[0].as_py() == os.path.relpath(found.vectors.names[0], feats)
 
 
 def test_other_vectors_in_the_folder_are_refused(
@@ -87,7 +88,8 @@ def test_other_vectors_in_the_folder_are_refused(
 ) -> None:
     pile, feats = photographs / "pile", tmp_path / "feats"
     embed(pile, feats, "--views", "3")
-    assert read_embeddings(feats).vectors.shape == (20, 3, 12)
+    vectors = read_embeddings(feats).vectors
+    assert (len(vectors), *vectors.size) == (20, 3, 12)
     call = ("embed", pile, "--encoder", "colours", "--out", feats)
     refused(2, call, "holds embeddings with views=3")
     monkeypatch.setattr(Colours, "revision", "two")
@@ -116,7 +118,7 @@ def test_what_was_embedded_survives_an_interruption(
         "embeddings-00001.parquet",
     ]
     assert "8 images embedded" in embed(pile, feats)
-    assert len(set(read_embeddings(feats).names)) == 20
+    assert len(set(read_embeddings(feats).vectors.names)) == 20
 
 
 def test_a_file_that_cannot_be_read_is_left_out(photographs: Path, tmp_path: Path) -> None:

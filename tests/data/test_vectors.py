@@ -235,3 +235,31 @@ def test_a_pipe_is_no_file_of_embeddings(name: str, tmp_path: Path) -> None:
     (tmp_path / "e.txt").write_text("a\n")
     with pytest.raises(NewfoundError, match="Not a regular file"):
         read_embeddings(tmp_path / name)
+
+
+@pytest.mark.parametrize("method", ["kmeans", "centroids", "uno-v2"])
+def test_of_many_vectors_a_sample_is_trained_on(
+    method: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From files that are read as they are needed, and from arrays; every vector gets a class."""
+    vectors, classes = blobs()
+    labels = np.where(classes < 4, classes, -1)
+    np.save(tmp_path / "all.npy", vectors)
+    (tmp_path / "all.txt").write_text("\n".join(map(str, range(len(classes)))))
+    rows = [f"{row},{label}" for row, label in enumerate(labels) if label >= 0]
+    (tmp_path / "known.csv").write_text("\n".join(["path,label", *rows]))
+    source = Source(embeddings=str(tmp_path / "all.npy"), labelled=str(tmp_path / "known.csv"), num_novel=3)
+    given = {"sample": 60, "epochs": 2, "verbose": False, "device": "cpu"}
+    given |= {"epochs": 0} if method != "uno-v2" else {}
+    with caplog.at_level("INFO", "newfound"):
+        stored = newfound.discover(method, load(source), tmp_path / "stored", **given)
+    assert "a random sample of 60 of 120 vectors" in caplog.text
+    newfound.discover(method, from_embeddings(vectors, labels, 3), tmp_path / "arrays", **given)
+    assert stored.classes is not None
+    found, same = (
+        Assignments.read(tmp_path / name / "assignments.csv", stored.classes) for name in ("stored", "arrays")
+    )
+    assert len(found.ids) == 120
+    assert (found.ids == same.ids).all()
+    if method != "uno-v2":
+        assert newfound.hungarian_accuracy(found.ids, classes[labels < 0]) == 1

@@ -143,6 +143,10 @@ class RunConfig:
     )
     weights: File = setting("", "file with torchvision or timm weights to initialise the encoder from")
     pretrained: File = setting("", "checkpoint to start from instead of pretraining")
+    sample: Positive = setting(
+        2_000_000,
+        "unlabelled vectors that are trained on, at most, drawn at random; others are assigned like new ones",
+    )
     evaluate_every: Count = setting(0, "epochs between evaluations when labels exist; 0: fifty per run")
     checkpoint_seconds: NonNegative = setting(30.0, "minimum number of seconds between checkpoints")
 

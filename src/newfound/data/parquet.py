@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from newfound.core.files import atomic, open_plain
 from newfound.core.source import EncoderVersion
 
 Floats = npt.NDArray[np.floating]
+Rows = npt.NDArray[np.int64]
 ROWS = 4096
 """Of a file, if nothing interrupts it."""
 KEY = b"newfound"
@@ -94,17 +96,43 @@ class Shards:
             return os.path.abspath(name)
 
 
-def read_parquet(path: Path) -> tuple[list[str], Floats, Made | None]:
-    """Paths, vectors (n, D) or (n, V, D), and how they were made if it says so."""
+class RowGroup:
+    """Vectors (n, D) or (n, V, D) in a part of a file, which are read when they are needed."""
+
+    def __init__(self, path: Path, number: int, length: int) -> None:
+        self.path, self.number, self.length = path, number, length
+        self.shape = (length, *_group(path, number).shape[1:])
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, rows: Rows) -> Floats:
+        found: Floats = _group(self.path, self.number)[rows]
+        return found
+
+
+def read_parquet(path: Path) -> tuple[list[str], list[RowGroup], Made | None]:
+    """Paths, vectors, and how they were made if it says so."""
     pa = import_pyarrow()
     open_plain(path).close()
-    table = pa.parquet.read_table(path)
-    names, made = table.column(0).to_pylist(), _made(path)
+    with pa.parquet.ParquetFile(path) as file:
+        sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+        names = file.read(columns=[file.schema_arrow.names[0]]).column(0).to_pylist()
+    groups = [RowGroup(path, number, size) for number, size in enumerate(sizes) if size]
+    return names, groups, _made(path)
+
+
+@lru_cache(2)
+def _group(path: Path, number: int) -> Floats:
+    """The vectors of a row group; rows are mostly read in order, so few of them are kept."""
+    pa = import_pyarrow()
+    with pa.parquet.ParquetFile(path) as file:
+        table = file.read_row_group(number)
     lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]
     if lists:
-        return names, _values(table.column(lists[0])), made
+        return _values(table.column(lists[0]))
     columns = [table.column(place).to_numpy() for place in range(1, table.num_columns)]
-    return names, np.stack(columns, 1).astype(np.float32), made
+    return np.stack(columns, 1).astype(np.float32)
 
 
 def _made(path: Path) -> Made | None:

@@ -1,8 +1,9 @@
 """Embeddings in place of images: sets of vectors, and data sets of them from arrays and files."""
 
 import csv
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from io import StringIO
@@ -18,6 +19,7 @@ from torch import Tensor
 from newfound.core.calls import public
 from newfound.core.errors import DataError, UsageError, shortened
 from newfound.core.files import open_plain, read_text, reading
+from newfound.core.seed import generator
 from newfound.core.settings import Count
 from newfound.core.source import UNSORTED, EncoderVersion, PileKind, Source
 from newfound.data.arrays import UNLABELLED, Labels, encoded
@@ -25,7 +27,11 @@ from newfound.data.dataset import Dataset, Look, Split
 from newfound.data.files import labelled_files
 from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.own import own_dataset
-from newfound.data.parquet import Floats, Made, read_parquet
+from newfound.data.parquet import Floats, Made, Rows, read_parquet
+
+log = logging.getLogger(__name__)
+CHUNK = 4096
+"""Vectors that are read together."""
 
 
 class Vectors(ResidentImages):
@@ -55,6 +61,93 @@ class EmbeddedImages(Vectors):
 
     def _digest(self) -> str:
         return blake2b("/".join(map(self.key.__add__, self.digests)).encode(), digest_size=16).hexdigest()
+
+
+class Stored(Protocol):
+    """Vectors (n, D) or (n, V, D) in a file or an array."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Rows) -> Floats: ...
+
+
+class StoredVectors(ImageSet):
+    """Vectors that are read from their files each time they are taken, so that they need no memory."""
+
+    resident = False
+
+    def __init__(
+        self, parts: Sequence[Stored], rows: Tensor, names: Sequence[str], device: torch.device | None = None
+    ) -> None:
+        """Those in `rows` (n,) of all the parts together."""
+        self.parts, self.rows, self.names = parts, rows, names
+        self.device = device or torch.device("cpu")
+        self._ends = np.cumsum([len(part) for part in parts])
+        _, views, features = unit_vectors(parts[0][np.zeros(1, np.int64)]).shape
+        self.size = (views, features)
+
+    def fetch(self, index: Tensor) -> Tensor:
+        rows = self.rows[index.cpu()].numpy()
+        found = torch.empty(len(rows), *self.size, dtype=torch.float16)
+        places = np.searchsorted(self._ends, rows, side="right")
+        for place in np.unique(places):
+            here, part = np.flatnonzero(places == place), self.parts[place]
+            first = self._ends[place] - len(part)
+            found[torch.from_numpy(here)] = unit_vectors(part[rows[here] - first], rows[here])
+        return found
+
+    def loaded(self) -> Vectors:
+        """The same in memory."""
+        return Vectors(torch.cat(list(self._chunks())), self.names, self.device)
+
+    def select(self, rows: Tensor) -> "StoredVectors":
+        names = [self.names[row] for row in rows.tolist()]
+        return StoredVectors(self.parts, self.rows[rows.cpu()], names, self.device)
+
+    def _place(self, device: torch.device, move: bool) -> "StoredVectors":
+        return StoredVectors(self.parts, self.rows, self.names, device)
+
+    def _digest(self) -> str:
+        """That of the same vectors in memory."""
+        digest = blake2b(str((len(self), *self.size)).encode(), digest_size=16)
+        for chunk in self._chunks():
+            digest.update(chunk.view(-1).numpy().data)
+        return digest.hexdigest()
+
+    def _chunks(self) -> Iterator[Tensor]:
+        return map(self.fetch, torch.split(torch.arange(len(self)), CHUNK))
+
+
+def sampled(dataset: Dataset, most: int, seed: int) -> Dataset:
+    """The data set with at most `most` vectors of the pile, drawn at random; images are as they were."""
+    split, truth = dataset.split, dataset.truth
+    if split.look.kind != "vectors" or len(split.unlabelled) <= most:
+        return dataset
+    rows = sample_rows(len(split.unlabelled), most, seed)
+    truth = truth and replace(truth, labels=truth.labels[rows.to(truth.labels.device)])
+    return replace(dataset, split=replace(split, unlabelled=split.unlabelled.select(rows)), truth=truth)
+
+
+def sample_rows(number: int, most: int, seed: int) -> Tensor:
+    """The rows of a pile that are in its sample, in order."""
+    random = generator(torch.device("cpu"), seed, "sample")
+    return torch.randperm(number, generator=random)[:most].sort().values
+
+
+def in_memory(dataset: Dataset, most: int, seed: int) -> Dataset:
+    """The same, with its vectors in memory; logs whether it is a sample."""
+    number, some = len(dataset.split.unlabelled), sampled(dataset, most, seed)
+    if len(some.split.unlabelled) < number:
+        sizes = f"{most:,} of {number:,}"
+        log.info("training on a random sample of %s vectors; the others are assigned like new ones", sizes)
+    labelled, unlabelled = (
+        each.loaded() if isinstance(each, StoredVectors) else each
+        for each in (some.split.labelled, some.split.unlabelled)
+    )
+    return replace(some, split=replace(some.split, labelled=labelled, unlabelled=unlabelled))
 
 
 @runtime_checkable
@@ -100,14 +193,23 @@ def from_embeddings(
     )
     if len(called) != len(values):
         raise DataError(f"names must be one per vector, got {len(called)} for {len(values)}.")
-    known, others = (torch.from_numpy(np.flatnonzero(rows)) for rows in (given >= 0, given < 0))
-    every, class_ids = Vectors(values, called), torch.from_numpy(given)[known]
-    look = vector_look(values.shape[2])
-    sets = every.select(known), class_ids, every.select(others)
-    split = Split(*sets, len(classes), num_novel, look, pile or "novel")
-    dataset = own_dataset("embeddings", split, [str(label) for label in classes], "", ())
+    dataset = _dataset(Vectors(values, called), given, classes, num_novel, pile)
     source = Source(arrays=dataset.fingerprint(), num_novel=num_novel, pile=pile, vectors=True)
     return replace(dataset, source=source)
+
+
+def _dataset(
+    every: ImageSet,
+    given: Rows,
+    classes: npt.NDArray[np.generic],
+    num_novel: int | None,
+    pile: PileKind | None,
+) -> Dataset:
+    """Of all vectors, those with a class (n,) and those without."""
+    known, others = (torch.from_numpy(np.flatnonzero(rows)) for rows in (given >= 0, given < 0))
+    sets = every.select(known), torch.from_numpy(given)[known], every.select(others)
+    split = Split(*sets, len(classes), num_novel, vector_look(every.size[1]), pile or "novel")
+    return own_dataset("embeddings", split, [str(label) for label in classes], "", ())
 
 
 def holds_vectors(path: Path) -> bool:
@@ -115,13 +217,14 @@ def holds_vectors(path: Path) -> bool:
     return path.suffix in (".parquet", ".npy") or any(path.glob("*.parquet"))
 
 
-def load_vectors(path: Path, look: Look, encoder: EncoderVersion | None) -> tuple[Vectors, tuple[str, ...]]:
+def load_vectors(
+    path: Path, look: Look, encoder: EncoderVersion | None
+) -> tuple[StoredVectors, tuple[str, ...]]:
     """The vectors in files, by the same encoder as those of a run; none is left out."""
     found = read_embeddings(path)
-    if found.vectors.shape[-1] != look.size:
-        raise DataError(
-            f"The vectors in {path} have {found.vectors.shape[-1]} features, those of the run {look.size}."
-        )
+    size = found.vectors.size[1]
+    if size != look.size:
+        raise DataError(f"The vectors in {path} have {size} features, those of the run {look.size}.")
     if encoder and found.encoder and encoder != found.encoder:
         theirs, ours = str(found.encoder), str(encoder)
         if theirs == ours:
@@ -129,11 +232,14 @@ def load_vectors(path: Path, look: Look, encoder: EncoderVersion | None) -> tupl
         raise DataError(
             f"The vectors in {path} are by another encoder than those of the run: {theirs}, not {ours}."
         )
-    return Vectors(unit_vectors(found.vectors), found.names), ()
+    return found.vectors, ()
 
 
-def unit_vectors(vectors: npt.ArrayLike) -> Tensor:
-    """Finite numbers (n, D) or (n, V, D) → vectors of unit length, float16 (n, V, D)."""
+def unit_vectors(vectors: npt.ArrayLike, numbers: Rows | None = None) -> Tensor:
+    """Finite numbers (n, D) or (n, V, D) → vectors of unit length, float16 (n, V, D).
+
+    An error names a row, by its number in `numbers` (n,) if they are given.
+    """
     values = np.asarray(vectors)
     numeric = np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)
     if not numeric or values.ndim not in (2, 3) or not values.size:
@@ -144,7 +250,8 @@ def unit_vectors(vectors: npt.ArrayLike) -> Tensor:
     rows = torch.from_numpy(values.astype(np.float32, order="C"))
     bad = (~rows.isfinite()).flatten(1).any(1).nonzero().flatten()
     if len(bad):
-        raise DataError(f"Embeddings must be finite; row {int(bad[0])} is not.")
+        row = int(bad[0] if numbers is None else numbers[bad[0]])
+        raise DataError(f"Embeddings must be finite; row {row} is not.")
     return F.normalize(rows if rows.ndim == 3 else rows[:, None], dim=-1).half()
 
 
@@ -166,7 +273,7 @@ def from_embedding_files(
     """
     table, known = Path(embeddings), Path(labelled)
     found = read_embeddings(table)
-    names = found.names
+    names = found.vectors.names
     rows = {name: row for row, name in enumerate(names)}
     if len(rows) < len(names):
         twice = [name for row, name in enumerate(names) if rows[name] != row]
@@ -178,8 +285,8 @@ def from_embedding_files(
     }
     if without := [path for path in labels if path not in rows]:
         raise DataError(f"Labelled images without a vector in {table}: {shortened(without)}.")
-    given = np.array([labels.get(name, str(UNLABELLED)) for name in names])
-    dataset = from_embeddings(found.vectors, given, num_novel, names=names, pile=pile)
+    given = encoded(np.array([labels.get(name, str(UNLABELLED)) for name in names]), len(names))
+    dataset = _dataset(found.vectors, *given, num_novel, pile)
     source = Source(
         embeddings=str(table),
         labelled=str(known),
@@ -194,10 +301,8 @@ def from_embedding_files(
 class Embeddings:
     """The vectors in files."""
 
-    names: list[str]
-    """The absolute paths of the images."""
-    vectors: Floats
-    """(n, D) or (n, V, D)."""
+    vectors: StoredVectors
+    """Named by the absolute paths of the images."""
     encoder: EncoderVersion | None
     """What made them, if the files say so."""
 
@@ -212,28 +317,32 @@ def read_embeddings(path: Path) -> Embeddings:
     readers = {".parquet": read_parquet, ".csv": _read_table, ".npy": _read_array}
     if not shards or any(each.suffix not in readers for each in shards):
         raise UsageError(f"Embeddings are Parquet files, a .csv or a .npy file, got {path}.")
-    names, vectors, made = list[str](), list[Floats](), set[Made | None]()
+    names, parts, made = list[str](), list[Stored](), set[Made | None]()
     for shard in shards:
         with reading(shard, "a file of embeddings", DataError):
-            found, values, origin = readers[shard.suffix](shard)
+            found, stored, origin = readers[shard.suffix](shard)
+            if len(found) != sum(map(len, stored)):
+                raise ValueError(f"it has {sum(map(len, stored))} vectors for {len(found)} paths")
         names += [os.path.abspath(os.path.join(shard.parent, name)) for name in found]
-        vectors.append(values)
+        parts += stored
         made.add(origin)
-    if len({each.shape[1:] for each in vectors}) > 1 or len(made) > 1:
+    if len({each.shape[1:] for each in parts}) > 1 or len(made) > 1:
         raise DataError(f"The files in {path} have vectors of different lengths or encoders.")
     (origin,) = made
-    return Embeddings(names, np.concatenate(vectors), origin.encoder if origin else None)
+    every = StoredVectors(parts, torch.arange(len(names)), names)
+    return Embeddings(every, origin.encoder if origin else None)
 
 
-Table = tuple[list[str], Floats, Made | None]
+Table = tuple[list[str], Sequence[Stored], Made | None]
 
 
 def _read_table(path: Path) -> Table:
     rows = [row for row in csv.reader(StringIO(read_text(path), newline="")) if row][1:]
-    return [row[0] for row in rows], np.array([row[1:] for row in rows], np.float32), None
+    return [row[0] for row in rows], [np.array([row[1:] for row in rows], np.float32)], None
 
 
 def _read_array(path: Path) -> Table:
     names = read_text(path.with_suffix(".txt")).splitlines()
-    with open_plain(path) as file:
-        return [name for name in names if name], np.lib.format.read_array(file, allow_pickle=False), None
+    open_plain(path).close()
+    array = np.lib.format.open_memmap(path, mode="r")
+    return [name for name in names if name], [array], None

@@ -15,10 +15,13 @@ from newfound.data.dataset import Look, Split, Truth
 from newfound.data.images import ImageSet
 from newfound.engine.device import gentler
 from newfound.metrics.calibration import calibration_error, told_right
+from newfound.metrics.outliers import Extent, Flags
 from newfound.metrics.protocols import generalised, summarise, task_agnostic, task_aware
 from newfound.metrics.report import Report
 
 CHUNK = 1000
+PART = 100_000
+"""Vectors that are compared with their classes at a time."""
 Function = Callable[[Tensor], Tensor]
 
 
@@ -29,8 +32,15 @@ class Viewer:
         self.learner, self.look, self.device, self.precision = learner, look, device, precision
 
     @torch.no_grad()
-    def over(self, images: ImageSet, function: Function, axis: int = 0, rows: Tensor | None = None) -> Tensor:
-        """`function` of every image, or of those in `rows`, joined along `axis`, in float32.
+    def over(
+        self,
+        images: ImageSet,
+        function: Function,
+        axis: int = 0,
+        rows: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """`function` of every image, or of those in `rows`, joined along `axis`.
 
         Where several processes train together, each computes a part.
         """
@@ -43,7 +53,7 @@ class Viewer:
         for pixels in images.take_each(torch.split(own, CHUNK)):
             view = evaluation_view(pixels, look.size, look.kind, look.mean, look.std)
             with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
-                out.append(function(view).float())
+                out.append(function(view).to(dtype))
         self.learner.train(was_training)
         joined = torch.cat(out, dim=axis)
         joined = dist.gather(joined, axis, len(rows)) if divided else joined
@@ -59,6 +69,15 @@ def scores_of(method: Method, viewer: Viewer, images: ImageSet) -> tuple[Tensor,
     both = viewer.over(images, lambda view: torch.cat(method.both_scores(view), dim=-1), axis=1)
     num_classes = method.task.num_classes
     return both[..., :num_classes], both[..., num_classes:]
+
+
+def outside(extent: Extent, images: ImageSet, classes: NDArray[np.integer], viewer: Viewer) -> Flags:
+    """Which vectors are too far from the centres of their classes (n,), a part of them at a time."""
+    placed, found = images.to(viewer.device), [np.zeros(0, bool)]
+    for rows in torch.split(torch.arange(len(images)), PART):
+        vectors = viewer.over(placed, lambda x: x, rows=rows.to(viewer.device)).cpu().numpy()
+        found.append(extent.outside(vectors, classes[rows.numpy()]))
+    return np.concatenate(found)
 
 
 class TrainingBank:

@@ -163,7 +163,7 @@ def _foreign(review: Review) -> list[str]:
 
         lists = [place for place in places if place.is_file()]
         allowed |= {os.path.abspath(path) for each in lists for path, _ in unlabelled_files(each)}
-        allowed |= {*read_embeddings(Path(source.embeddings)).names} if source.embeddings else set()
+        allowed |= {*read_embeddings(Path(source.embeddings)).vectors.names} if source.embeddings else set()
     return [name for name, path in outside if path not in allowed]
 
 

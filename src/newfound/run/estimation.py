@@ -16,6 +16,7 @@ from newfound.core.source import Source
 from newfound.data.augment import evaluation_view
 from newfound.data.dataset import Dataset, Split
 from newfound.data.holdout import hide_classes
+from newfound.data.vectors import in_memory
 from newfound.engine.device import resolve_device
 from newfound.estimate.search import ALGORITHMS, resolved, warnings_for
 from newfound.estimate.trial import PREFIX, EstimateConfig, Features, estimate_config, most_extra
@@ -46,7 +47,7 @@ def estimate(
     Neither the truth of the unlabelled images nor the number that the data set may have is used. `ahead` is
     how much work follows it.
     """
-    split = replace(data.split, num_novel=None)
+    split = replace(in_memory(data, recipe.run.sample, recipe.run.seed).split, num_novel=None)
     config = resolved(
         estimate_config(source.name, search), split.num_known, split.pile, split.look.kind == "vectors"
     )
@@ -57,7 +58,7 @@ def estimate(
         method=recipe.method,
         source=source,
         settings=_settings(probe, config),
-        images=_fingerprint(split),
+        images=_fingerprint(data.split),
         num_known=split.num_known,
         num_hidden=num_hidden,
     )

@@ -11,8 +11,9 @@ from newfound.core.files import write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
 from newfound.data.dataset import Look, Split, novel_names
+from newfound.data.vectors import sample_rows
 from newfound.engine.device import precision_name
-from newfound.engine.evaluate import Viewer, scores_of
+from newfound.engine.evaluate import Viewer, outside, scores_of
 from newfound.metrics.calibration import temperature
 from newfound.metrics.outliers import Extent, Flags
 from newfound.run.assignments import Assignments
@@ -42,16 +43,17 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
     with, so those are kept.
     """
     folder, recipe, account = training.folder, training.recipe, training.account
-    split, head, viewer = training.data.split, best_head(training.lines), training.viewer(method)
+    split, head, viewer = training.whole.split, best_head(training.lines), training.viewer(method)
     known, number = training.data.class_names[: method.task.num_known], method.task.num_novel
     novel = list(novel_names(known, number))
     classes = Classes(known=list(known), novel=novel, ids=source.ids_of(known, number))
     predicted = scores_of(method, viewer, split.unlabelled)
-    features = viewer.over(split.unlabelled, method.encoder).to(torch.float16)
+    features = viewer.over(split.unlabelled, lambda x: method.encoder(x), dtype=torch.float16)
     calibration = _calibrated(training, method, head)
     logits, scores = (each[head].cpu().numpy() / calibration.temperature for each in predicted)
     pile = Pile(scores, logits, features.cpu().numpy(), method.joint, split.pile)
-    pile, unsorted = _with_extent(_with_contents(pile, given) if source.labelled else pile, given, viewer)
+    pile = _with_contents(pile, given) if source.labelled else pile
+    pile, unsorted = _with_extent(pile, given, training, viewer)
     pile.write(folder.pile)
     assigned = pile.assignments(split.unlabelled.names, unsorted)
     if folder.edits.exists() and folder.assignments.exists():
@@ -59,7 +61,7 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
     assigned.write(folder.assignments, classes)
     sizes = assigned.sizes(method.task.num_classes)
     known_sizes, novel_sizes = sizes[: len(known)], sizes[len(known) :]
-    evaluator, origin = training.evaluator(method), provenance(training.device)
+    evaluator, origin = training.evaluator(method, training.whole), provenance(training.device)
     report = evaluator(head, predicted) if evaluator else None
     if evaluator:
         error = evaluator.calibration_error(assigned.ids, assigned.confidence)
@@ -111,21 +113,27 @@ def _with_contents(pile: Pile, split: Split) -> Pile:
     return replace(pile, digests=split.unlabelled.contents(), labelled=labelled)
 
 
-def _with_extent(pile: Pile, split: Split, viewer: Viewer) -> tuple[Pile, Flags | None]:
+def _with_extent(pile: Pile, split: Split, training: Training, viewer: Viewer) -> tuple[Pile, Flags | None]:
     """With the extent of the classes among the vectors, and which images are outside.
+
+    It is that of the vectors that were trained on, and tells the others as it will tell new ones.
 
     A network that was trained on the labelled images has them nearer to their centres than others, so the
     distances are those of the vectors that it was given, and images have none.
     """
     if split.look.kind != "vectors":
         return pile, None
-    both = (images.to(viewer.device) for images in (split.labelled, split.unlabelled))
-    vectors = [viewer.over(images, lambda x: x).cpu() for images in both]
-    classes = np.concatenate([split.labels.cpu().numpy(), pile.shares.argmax(1)])
-    extent, outside = Extent.of(
-        torch.cat(vectors).numpy(), classes, len(split.labelled), pile.logits.shape[1]
-    )
-    return replace(pile, extent=extent), outside[len(split.labelled) :]
+    run, found = training.recipe.run, pile.shares.argmax(1)
+    rows = sample_rows(len(found), run.sample, run.seed).numpy()
+    both = (images.to(viewer.device) for images in (split.labelled, training.data.split.unlabelled))
+    vectors = torch.cat([viewer.over(images, lambda x: x).cpu() for images in both]).numpy()
+    classes = np.concatenate([split.labels.cpu().numpy(), found[rows]])
+    extent, far = Extent.of(vectors, classes, len(split.labelled), pile.logits.shape[1])
+    flags = far[len(split.labelled) :]
+    if len(rows) < len(found):
+        seen, flags = flags, outside(extent, split.unlabelled, found, viewer)
+        flags[rows] = seen
+    return replace(pile, extent=extent), flags
 
 
 def _estimated(folder: Folder, source: Source) -> EstimatedNumber | None:

@@ -16,6 +16,7 @@ from newfound.core.registry import method_entry
 from newfound.core.settings import Overrides, Recipe
 from newfound.core.source import Source
 from newfound.data.dataset import Dataset
+from newfound.data.vectors import sampled
 from newfound.nn.encoders import preprocessing_of
 from newfound.run.estimation import estimate
 from newfound.run.events import Watch, ignore, never
@@ -119,7 +120,7 @@ class Run:
         check_folder(self.folder, self.request, self.resume, self.data.num_novel is None)
         if not self.work:  # it takes a second or two
             number = self.data.num_novel  # any number tells whether the settings fit
-            split = replace(self.data.split, num_novel=1 if number is None else number)
+            split = replace(self._seen.split, num_novel=1 if number is None else number)
             self.work = preflight(self.recipe, split)
 
     @property
@@ -143,7 +144,12 @@ class Run:
         assert found.num_novel is not None
         self.data, self.estimated = self.data.with_num_novel(found.num_novel), found.algorithm
         log.info("using the estimated number of novel classes: %d", found.num_novel)
-        self.work = preflight(self.recipe, self.data.split)
+        self.work = preflight(self.recipe, self._seen.split)
+
+    @property
+    def _seen(self) -> Dataset:
+        """What is trained on."""
+        return sampled(self.data, self.recipe.run.sample, self.recipe.run.seed)
 
     def _adopt_weights(self, training: Training, method: Method) -> None:
         """Load pretrained weights into the method: those of a file, or of the stages before it."""

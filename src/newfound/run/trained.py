@@ -19,10 +19,10 @@ from newfound.data.dataset import Dataset
 from newfound.data.decode import decode_all
 from newfound.data.folders import load_pile
 from newfound.data.images import ImageSet
-from newfound.data.vectors import Vectors, holds_vectors, load_vectors
+from newfound.data.vectors import StoredVectors, Vectors, holds_vectors, load_vectors
 from newfound.engine.checkpoint import load_strictly
 from newfound.engine.device import resolve_device, resolve_precision
-from newfound.engine.evaluate import Viewer, scores_of
+from newfound.engine.evaluate import Viewer, outside, scores_of
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings, load_data
@@ -86,7 +86,9 @@ def images_of(folder: Folder, data_dir: str | None = None) -> Dataset:
 
 def has_pictures(images: ImageSet) -> bool:
     """Whether there are images to show: all but vectors that are not named after files."""
-    return len(images) > 0 and (not isinstance(images, Vectors) or all(map(os.path.isfile, images.names)))
+    return len(images) > 0 and (
+        not isinstance(images, Vectors | StoredVectors) or all(map(os.path.isfile, images.names))
+    )
 
 
 class Pictures:
@@ -97,7 +99,7 @@ class Pictures:
         if not has_pictures(images):
             raise DataError("These vectors have no image files to show.")
         self._images = images
-        self.size = PICTURE_SIDE if isinstance(images, Vectors) else max(images.size)
+        self.size = PICTURE_SIDE if isinstance(images, Vectors | StoredVectors) else max(images.size)
         """Side in pixels of the pictures."""
 
     @classmethod
@@ -110,7 +112,7 @@ class Pictures:
 
     def __call__(self, rows: NDArray[np.integer]) -> list[NDArray[np.uint8]]:
         """Rows (m,) → images (3, H, W)."""
-        if isinstance(self._images, Vectors):
+        if isinstance(self._images, Vectors | StoredVectors):
             files = [self._images.names[row] for row in rows.tolist()]
             pixels, _, failures = decode_all(files, (self.size, self.size), strict=False)
             if failures:
@@ -159,8 +161,7 @@ def predict(folder: Folder, images: Path, strict: bool = False, with_features: b
     features = run.features(pile).cpu().numpy() if with_features else None
     unsorted, extent = np.zeros(len(shares), dtype=bool), Pile.read(folder.pile).extent
     if extent:
-        vectors = run.viewer.over(pile.to(run.viewer.device), lambda x: x).cpu().numpy()
-        unsorted = extent.outside(vectors, shares.argmax(1))
+        unsorted = outside(extent, pile, shares.argmax(1), run.viewer)
     paths = [os.path.abspath(name) for name in pile.names]
     return Prediction(paths, shares, features, skipped, unsorted, pile.contents())
 

@@ -21,6 +21,7 @@ from newfound.core.records import Task
 from newfound.core.settings import Count, NonNegative, Recipe
 from newfound.data.dataset import Dataset, Look
 from newfound.data.holdout import hold_back
+from newfound.data.vectors import in_memory
 from newfound.engine import device as devices
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
 from newfound.engine.evaluate import Evaluator, TrainingBank, Viewer
@@ -159,8 +160,10 @@ class Training:
         self._fallback = devices.fallback_reason(recipe.run, self.device, self.precision)
         self.fingerprint = data.fingerprint()  # before it moves to the device, which takes the digest along
         seen, self.held = hold_back(data)
-        self.data = seen.to(self.device)
+        self.whole = seen.to(self.device)
         """Without `held`, the known images that training must not see."""
+        self.data = in_memory(self.whole, recipe.run.sample, recipe.run.seed).to(self.device)
+        """What is trained on: of many vectors a sample."""
         self.num_images = len(data.split.labelled), len(data.split.unlabelled)
         self.account, self.start, self.lines = Account(), "", list[EpochLine]()
         self.resumed = State.load(folder.checkpoint) if folder.checkpoint.exists() else None
@@ -174,11 +177,11 @@ class Training:
     def viewer(self, learner: Learner) -> Viewer:
         return Viewer(learner, self.data.split.look, self.device, self.precision)
 
-    def evaluator(self, method: Method) -> Evaluator | None:
+    def evaluator(self, method: Method, data: Dataset) -> Evaluator | None:
         """None without ground truth."""
-        if self.data.truth is None:
+        if data.truth is None:
             return None
-        return Evaluator(method, self.viewer(method), self.data.split.unlabelled, self.data.truth)
+        return Evaluator(method, self.viewer(method), data.split.unlabelled, data.truth)
 
     def begun(self, stage: str) -> tuple[State, Checkpoint] | None:
         """The checkpoint that the run goes on from if it belongs to this stage."""
@@ -189,7 +192,7 @@ class Training:
         begun, paused, saved_at = self.begun(stage), None, time.monotonic()
         first = begun[0].epoch if begun else 0
         trainer = self._trainer(stage, learner, first)
-        evaluator = self.evaluator(learner) if isinstance(learner, Method) else None
+        evaluator = self.evaluator(learner, self.data) if isinstance(learner, Method) else None
         if begun:
             state, saved = begun
             load_strictly(learner, saved.weights, self.folder.checkpoint)
