@@ -190,6 +190,24 @@ def arrays() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return images.astype(np.uint8), np.repeat([0, 1, 2, 3, -1, -1], EACH)
 
 
+def test_arrays_are_embedded_like_the_same_files(source: Source, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    Image.fromarray(random.integers(0, 255, (31, 70), np.uint8)).save(tmp_path / "pile" / "wide.png")
+    files = load_data(source, tmp_path / "cache").split
+    names = [*files.labelled.names, *files.unlabelled.names]
+    images = [np.asarray(Image.open(name)) for name in names]
+    labels = [*files.labels.tolist(), *[-1] * len(files.unlabelled)]
+    arrays = newfound.from_arrays(images, labels, NOVEL)
+    found = Embeddings(source, tmp_path / "other")
+    for part, same in ((files.labelled, arrays.split.labelled), (files.unlabelled, arrays.split.unlabelled)):
+        assert isinstance(part, EmbeddedImages)
+        assert torch.equal(found.images(same).pixels, part.pixels)
+    fitted = newfound.NovelClassDiscovery(NOVEL, settings={"encoder": "colours"}).fit(images, labels)
+    shares = newfound.predict(fitted.run_, tmp_path / "pile")
+    assert shares.images == [str(name) for name in files.unlabelled.names]
+    assert fitted.predict_proba(images[len(files.labelled) :]).max(1) == pytest.approx(shares.confidence)
+
+
 def test_arrays_have_a_page_with_their_own_pictures(
     arrays: tuple[NDArray[np.uint8], NDArray[np.int64]], tmp_path: Path
 ) -> None:

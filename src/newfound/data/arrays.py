@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
+from torch import Tensor
 
 from newfound.core.calls import public
 from newfound.core.errors import DataError
 from newfound.core.settings import Positive
 from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.data.dataset import Dataset, Split
-from newfound.data.decode import Size, resized, to_rgb
+from newfound.data.decode import Size, digest_of, resized, to_rgb
 from newfound.data.files import MISSING
 from newfound.data.images import ResidentImages
 from newfound.data.own import choose_side, own_dataset, own_look
@@ -32,6 +34,31 @@ HIGHEST = 2**62
 UNLABELLED = -1
 
 
+class ArrayImages(ResidentImages):
+    """Images that were passed in Python: squares of one size, and for pretrained encoders as they were."""
+
+    whole: Sequence[Array] = ()
+    """(n,) uint8 (H, W) or (H, W, C), of any size."""
+
+    def picture(self, row: int) -> tuple[Image.Image, str]:
+        """An image as it was, in RGB, and its digest."""
+        image = _rgb(self.whole[row])
+        return image, digest_of(str(image.size).encode() + image.tobytes())
+
+    def contents(self) -> list[str]:
+        return [self.picture(row)[1] for row in range(len(self))]
+
+    def select(self, rows: Tensor) -> Self:
+        chosen = super().select(rows)
+        chosen.whole = [self.whole[row] for row in rows.tolist()]
+        return chosen
+
+    def _place(self, device: torch.device, move: bool) -> Self:
+        placed = super()._place(device, move)
+        placed.whole = self.whole
+        return placed
+
+
 @public
 def from_arrays(
     images: Arrays, labels: Labels, num_novel: Positive | None = None, *, pile: PileKind | None = None
@@ -42,11 +69,11 @@ def from_arrays(
     contain images of different sizes. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled
     images may be of known classes, "novel" if not; by default that of the method's paper.
     """
-    pictures = _pictures(images)
-    given, classes = encoded(labels, len(pictures))
-    side, reason = choose_side([(picture.height, picture.width) for picture in pictures])
+    checked = _checked(images)
+    given, classes = encoded(labels, len(checked))
+    side, reason = choose_side([(image.shape[0], image.shape[1]) for image in checked])
     known, others = np.flatnonzero(given >= 0), np.flatnonzero(given < 0)
-    labelled, unlabelled = (_stacked(pictures, rows, (side, side)) for rows in (known, others))
+    labelled, unlabelled = (_squares(checked, rows, (side, side)) for rows in (known, others))
     class_ids = torch.from_numpy(given[known])
     split = Split(labelled, class_ids, unlabelled, len(classes), num_novel, own_look(side), pile or "novel")
     dark = dark_warnings(labelled, unlabelled)
@@ -54,10 +81,10 @@ def from_arrays(
     return replace(dataset, source=Source(arrays=dataset.fingerprint(), num_novel=num_novel, pile=pile))
 
 
-def array_images(images: Arrays, size: Size) -> ResidentImages:
+def array_images(images: Arrays, size: Size) -> ArrayImages:
     """Images as `from_arrays` takes them → a set at `size`."""
-    pictures = _pictures(images)
-    return _stacked(pictures, np.arange(len(pictures)), size)
+    checked = _checked(images)
+    return _squares(checked, np.arange(len(checked)), size)
 
 
 def dark_warnings(*sets: ResidentImages) -> tuple[str, ...]:
@@ -97,17 +124,18 @@ def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
     )
 
 
-def _pictures(images: Arrays) -> list[Image.Image]:
+def _checked(images: Arrays) -> list[Array]:
     shape: tuple[int, ...] = getattr(images, "shape", (len(images),))
     wanted = f"images must be (n, H, W) or (n, H, W, C) with n > 0, got {shape}."
     if len(shape) == 2:
         raise DataError(f"{wanted} Use from_embeddings for vectors, images[None] for one image.")
     if (len(shape) == 3 and shape[-1] in CHANNELS) or not len(images):  # its rows would pass for images
         raise DataError(f"{wanted} Pass one image as images[None], narrow grey ones as images[..., None].")
-    return [_picture(image, row) for row, image in enumerate(images)]
+    return [_levels(image, row) for row, image in enumerate(images)]
 
 
-def _picture(image: Array, row: int) -> Image.Image:
+def _levels(image: Array, row: int) -> Array:
+    """An image in uint8, (H, W) or (H, W, C)."""
     values, found = np.asarray(image), ""
     if values.ndim == 3 and values.shape[2] == 1:
         values = values[:, :, 0]
@@ -122,11 +150,17 @@ def _picture(image: Array, row: int) -> Image.Image:
             "Images must be (H, W) or (H, W, C) with C = 1, 3 or 4, of uint8 or of floats from 0 to 1; "
             f"row {row} is {np.asarray(image).dtype}{found} of shape {np.shape(image)}."
         )
-    return Image.fromarray(np.ascontiguousarray(values))
+    return values
 
 
-def _stacked(pictures: Sequence[Image.Image], rows: Classes, size: Size) -> ResidentImages:
+def _rgb(image: Array) -> Image.Image:
+    return to_rgb(Image.fromarray(np.ascontiguousarray(image)))
+
+
+def _squares(images: Sequence[Array], rows: Classes, size: Size) -> ArrayImages:
     pixels = np.empty((len(rows), 3, *size), np.uint8)
     for place, row in enumerate(rows):
-        pixels[place] = np.asarray(resized(to_rgb(pictures[row]), size)).transpose(2, 0, 1)
-    return ResidentImages(torch.from_numpy(pixels), [f"image-{row}" for row in rows])
+        pixels[place] = np.asarray(resized(_rgb(images[row]), size)).transpose(2, 0, 1)
+    found = ArrayImages(torch.from_numpy(pixels), [f"image-{row}" for row in rows])
+    found.whole = [images[row] for row in rows]
+    return found

@@ -1,6 +1,6 @@
-"""Image files as a pretrained encoder takes them: undistorted squares, in one or more views."""
+"""Images as a pretrained encoder takes them: undistorted squares, in one or more views."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
@@ -18,46 +18,45 @@ from newfound.data.workers import AHEAD, num_workers, read_each, shared
 
 RANDOM = Resized(0.4, 1.0)
 """The boxes of further views."""
+Opened = tuple[Image.Image, str, list[int]]
+"""An image in RGB, its digest, and the largest value if it is grey with more than 8 bits."""
 FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 
 
 @dataclass(frozen=True)
 class Crops:
-    """The crops of some files; those that could not be read are left out."""
+    """The crops of some images; files that could not be read are left out."""
 
     pixels: Tensor
     """(n, C, S, S, 3) uint8, as Pillow has them; the next crops may overwrite them."""
     kept: list[int]
-    """The rows of the files that were read."""
+    """The rows of the others."""
     digests: list[str]
     """Of their contents."""
     failed: list[str]
-    """The others, each with the reason."""
+    """The files that could not be read, each with the reason."""
 
 
 def crop_each(
-    paths: Sequence[str],
+    names: Sequence[str],
+    opened: Callable[[int], Opened],
     preprocessing: Preprocessing,
     views: int,
     batch: int,
     strict: bool,
     reading: Reading,
 ) -> Iterator[Crops]:
-    """Decode files on all cores, so many at a time, in order; with `strict` one that fails is an error."""
+    """Crop images on all cores, so many at a time, in order; with `strict` one that fails is an error."""
     side, crops = preprocessing.size, max(views - 1, 1)  # the second view mirrors the first
-    places = (AHEAD * num_workers(len(paths), batch) + 1) * batch
+    places = (AHEAD * num_workers(len(names), batch) + 1) * batch
     pixels = shared(places, crops, side, side, 3)
 
     def read(row: int) -> tuple[str, list[int]]:
-        content = read_bytes(paths[row])
-        digest = digest_of(content)
-        peaks: list[int] = []
-        with Image.open(BytesIO(content)) as image:
-            upright = upright_rgb(image, preprocessing.shorter or side, peaks.append)
-            np.stack(_crops(upright, preprocessing, views, digest), out=pixels[row % places])
+        image, digest, peaks = opened(row)
+        np.stack(_crops(image, preprocessing, views, digest), out=pixels[row % places])
         return digest, peaks
 
-    for part in read_each(paths, read, strict, batch):
+    for part in read_each(names, read, strict, batch):
         first = part.rows[0] % places
         whole = len(part.kept) == len(part.rows)
         taken = slice(first, first + len(part.kept)) if whole else [row % places for row in part.kept]
@@ -66,6 +65,14 @@ def crop_each(
         yield Crops(
             torch.from_numpy(pixels[taken]), part.kept, [each for each, _ in part.results], part.failed
         )
+
+
+def open_file(path: str, side: int) -> Opened:
+    """The image in a file; it may shrink, if `side` pixels are needed."""
+    content = read_bytes(path)
+    peaks: list[int] = []
+    with Image.open(BytesIO(content)) as image:
+        return upright_rgb(image, side, peaks.append), digest_of(content), peaks
 
 
 def _crops(image: Image.Image, look: Preprocessing, views: int, seed: str) -> list[Pixels]:

@@ -5,7 +5,7 @@ are random resized crops, the same in every call.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,9 +15,10 @@ from torch import Tensor
 from newfound.core.encoder import Encoder
 from newfound.core.errors import Hint, UsageError
 from newfound.core.seed import generator
+from newfound.data.arrays import ArrayImages
 from newfound.data.augment.geometry import Crop, Flip
 from newfound.data.augment.op import apply, noise_of
-from newfound.data.crops import RANDOM, crop_each
+from newfound.data.crops import RANDOM, Opened, crop_each, open_file
 from newfound.data.decode import Reading
 from newfound.data.images import ImageSet, on_device
 
@@ -63,8 +64,14 @@ class Embedder:
         As the encoder was trained: the shorter side is resized, the centre cropped. Logs progress. With
         `strict` the first file that cannot be read is an error.
         """
-        reading = Reading(len(paths), "Embedding")
-        for crops in crop_each(paths, self.look, self.views, self.batch, strict, reading):
+        side = self.look.shorter or self.look.size
+        return self._cropped(paths, lambda row: open_file(paths[row], side), strict)
+
+    def _cropped(
+        self, names: Sequence[str], opened: Callable[[int], Opened], strict: bool
+    ) -> Iterator[Embedded]:
+        reading = Reading(len(names), "Embedding")
+        for crops in crop_each(names, opened, self.look, self.views, self.batch, strict, reading):
             vectors = self._encode(on_device(crops.pixels, self.device).movedim(-1, 2))
             yield Embedded(crops.kept, vectors, crops.digests, crops.failed)
         for warning in reading.warnings:
@@ -73,9 +80,13 @@ class Embedder:
     def images(self, images: ImageSet) -> Iterator[Tensor]:
         """The same for images that are loaded: (n, V, D) float16 in memory, batch by batch, none left out.
 
-        They are squares already, so they are resized to the encoder's side as a whole, on the device and with
-        antialiasing, and nothing is cropped off.
+        Those that were passed in Python are cropped like files. Others are squares already, so they are
+        resized to the encoder's side as a whole, on the device and with antialiasing.
         """
+        if isinstance(images, ArrayImages):
+            for part in self._cropped(images.names, lambda row: (*images.picture(row), []), strict=True):
+                yield part.vectors
+            return
         reading, side = Reading(len(images), "Embedding"), self.look.size
         further = (Crop(side, RANDOM), Flip())
         random = generator(torch.device("cpu"), 0, "views")

@@ -105,8 +105,10 @@ class Embeddings:
         """The vectors of loaded images, or of the files that they come from."""
         if all(map(os.path.isfile, images.names)):
             return self.files(images.names, strict=True)[0]
-        chunks = images.to(torch.device("cpu")).take_each(torch.split(torch.arange(len(images)), CHUNK))
-        digests = [digest_of(pixels.numpy().tobytes()) for chunk in chunks for pixels in chunk]
+        digests = images.contents()
+        if not digests:
+            chunks = images.to(torch.device("cpu")).take_each(torch.split(torch.arange(len(images)), CHUNK))
+            digests = [digest_of(pixels.numpy().tobytes()) for chunk in chunks for pixels in chunk]
 
         def embedded(rows: Sequence[int]) -> Iterator[Part]:
             remaining = iter(rows)
