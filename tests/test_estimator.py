@@ -167,7 +167,7 @@ def test_new_images_of_another_scale_are_warned_of(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"num_novel": 0}, "num_novel must be"),
+        ({"num_novel": 0}, "'num_novel' must be"),
         *(({"random_state": state}, "Setting 'seed'") for state in (None, -1, 0.5)),
         ({"settings": {"out": "x"}}, "Unknown setting 'out'"),
         ({"method": "icc"}, "Did you mean 'iic'"),

@@ -156,7 +156,7 @@ def test_own_files_are_found_again_from_another_folder(
 def test_what_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     images = np.zeros((6, 12, 12), np.uint8)
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="from_folders makes with num_novel"):
+    with pytest.raises(UsageError, match="take num_novel too"):
         newfound.discover("iic", arrays(), tmp_path / "run", num_novel=4)
     with pytest.raises(UsageError, match=r"newfound\.from_arrays"):
         newfound.discover("iic", images, tmp_path / "run")
@@ -182,7 +182,7 @@ def test_arguments_that_are_no_paths_are_named(run: Path) -> None:
         "folder": lambda: newfound.NovelClassDiscovery.load(None),
     }
     for name, call in calls.items():
-        with pytest.raises(UsageError, match=f"^{name} must be a path"):
+        with pytest.raises(UsageError, match=f"^Argument '{name}' must be a path"):
             call()
 
 
@@ -190,14 +190,16 @@ def test_arguments_of_another_type_are_named(run: Path) -> None:
     review = newfound.Review.open(run)
     images, kinds = stripes()
     calls: dict[str, Callable[[], object]] = {
-        "names must be a mapping": lambda: review.rename(None),
-        "names must be text": lambda: review.rename({"novel-1": 3}),
-        "rows must be a whole number": lambda: review.move_rows("novel-1", np.zeros((2, 2), int)),
-        "number must be a whole number": lambda: review.split("novel-1", 2.5),
-        "method must be text": lambda: newfound.discover([], arrays(), run),
-        "pile must be 'mixed' or 'novel'": lambda: newfound.from_arrays(images, kinds, 2, pile="x"),
-        "size must be at least 8": lambda: newfound.from_folders("known", "pile", 2, size="3"),
-        "out must be a path": lambda: newfound.discover("iic", arrays(), "\0x"),
+        "Argument 'names' must be a mapping": lambda: review.rename(None),
+        "Argument 'names' must be text": lambda: review.rename({"novel-1": 3}),
+        "Argument 'rows' must be a whole number": lambda: review.move_rows("novel-1", np.zeros((2, 2), int)),
+        "Argument 'number' must be a whole number": lambda: review.split("novel-1", 2.5),
+        "Argument 'method' must be text": lambda: newfound.discover([], arrays(), run),
+        "Argument 'pile' must be 'mixed' or 'novel'": lambda: newfound.from_arrays(
+            images, kinds, 2, pile="x"
+        ),
+        "Argument 'size' must be at least 8": lambda: newfound.from_folders("known", "pile", 2, size="3"),
+        "Argument 'out' must be a path": lambda: newfound.discover("iic", arrays(), "\0x"),
     }
     for words, call in calls.items():
         with pytest.raises(UsageError, match=f"^{words}"):

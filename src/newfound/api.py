@@ -89,7 +89,10 @@ def discover(
 def opened(method: str | None, data: Given, out: AnyPath, resume: bool, settings: dict[str, Any]) -> Run:
     """A run on the data set, or on vectors of its images; its folder was checked."""
     if not isinstance(data, Dataset) or "num_novel" in settings:
-        raise UsageError("Pass the data set that newfound.from_arrays or from_folders makes with num_novel.")
+        raise UsageError(
+            "The data must be a data set of newfound.from_arrays, from_embeddings or from_folders, which "
+            "take num_novel too."
+        )
     search, others = split_settings(settings)
     folder = Folder(Path(out))
     given, side = source_of(data), data.split.look.stored

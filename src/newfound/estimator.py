@@ -79,7 +79,7 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         places, known = arrays.encoded(y, len(X))
         num_novel = None if self.num_novel == "auto" else self.num_novel
         if num_novel is None and vectors and self.method in (None, VECTOR_METHOD) and places.min() >= 0:
-            log.warning("y has no -1, so no novel classes are looked for")
+            log.warning("No label in y is -1, so there are no novel classes to find.")
             num_novel = 0
         data = (from_embeddings if vectors else arrays.from_arrays)(X, y, num_novel)
         out = Path(mkdtemp(), "run") if self.out is None else Path(self.out)

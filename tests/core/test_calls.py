@@ -29,19 +29,19 @@ def test_a_whole_number_of_any_type(number: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
-        (("a", 2.5), {}, "number must be a whole number, got 2.5."),
-        (("a", 0), {}, "number must be at least 1, got 0."),
-        (("a", 2**63), {}, "number must be at most 2147483647, got 9223372036854775808."),
-        ((None,), {}, "path must be a path, got None."),
+        (("a", 2.5), {}, "Argument 'number' must be a whole number, got 2.5."),
+        (("a", 0), {}, "Argument 'number' must be at least 1, got 0."),
+        (("a", 2**63), {}, "Argument 'number' must be at most 2147483647, got 9223372036854775808."),
+        ((None,), {}, "Argument 'path' must be a path, got None."),
         *(
-            (given, {}, "path must be a path, got ")
+            (given, {}, "Argument 'path' must be a path, got ")
             for given in (("",), ("\0x",), ("\udcff",), (3,), (b"a",))
         ),
-        (("a",), {"kind": []}, "kind must be 'a' or 'b', got []."),
-        ((), {}, "path is missing."),
-        (("a",), {"sort": 1}, "sort is not an argument, got 1."),
-        (("a", 1, "a"), {}, "kind cannot be passed by position, got 'a'."),
-        (("a", 1, "a", "b"), {}, "kind cannot be passed by position, got 'a'."),
+        (("a",), {"kind": []}, "Argument 'kind' must be 'a' or 'b', got []."),
+        ((), {}, "Argument 'path' is missing."),
+        (("a",), {"sort": 1}, "Argument 'sort' is unknown, got 1."),
+        (("a", 1, "a"), {}, "Argument 'kind' cannot be passed by position, got 'a'."),
+        (("a", 1, "a", "b"), {}, "Argument 'kind' cannot be passed by position, got 'a'."),
     ],
 )
 def test_an_error_names_the_argument(
@@ -65,7 +65,7 @@ def test_any_number_of_positional_arguments() -> None:
         return len(given)
 
     assert paths("a", "b") == 2
-    with pytest.raises(UsageError, match=r"^an argument must be a path, got 3\.$"):
+    with pytest.raises(UsageError, match=r"^An argument must be a path, got 3\.$"):
         paths("a", "b", 3)  # type: ignore[arg-type]
 
 
@@ -80,7 +80,7 @@ def failing(act: Callable[[], object]) -> NewfoundError:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (lambda: Source(size=-3), "size must be at least 1, got -3."),
+        (lambda: Source(size=-3), "Argument 'size' must be at least 1, got -3."),
         (lambda: Path("/nowhere/x").read_text(), "No such file or directory: /nowhere/x."),
         (lambda: bytearray(2**62), "Out of memory. Free some"),
         (lambda: torch.empty(2**31 - 1, 2**31 - 1, 128), "Out of memory. Free some"),

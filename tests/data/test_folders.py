@@ -212,7 +212,7 @@ def test_missing_and_empty_folders(labelled: Path, pile: Path, tmp_path: Path) -
     [({"num_novel": 0}, "num_novel"), ({"size": 4}, "size"), ({"num_novel": 1, "subset": 0}, "subset")],
 )
 def test_impossible_numbers(labelled: Path, pile: Path, given: dict[str, Any], text: str) -> None:
-    with pytest.raises(UsageError, match=f"{text} must be at least"):
+    with pytest.raises(UsageError, match=f"'{text}' must be at least"):
         from_folders(labelled, pile, **given)
 
 

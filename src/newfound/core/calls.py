@@ -41,8 +41,8 @@ def as_ours(error: Exception, names: Sequence[str] = ()) -> NewfoundError:
         where, problem = problem_of(error)
         place = where.split(".")[0]
         if place.isdecimal():  # there may be more than the function has
-            place = names[int(place)] if int(place) < len(names) else "an argument"
-        return UsageError(f"{place} {problem}.")
+            place = names[int(place)] if int(place) < len(names) else ""
+        return UsageError(f"{f'Argument {place!r}' if place else 'An argument'} {problem}.")
     if ran_out_of_memory(error):
         return RunError("Out of memory.", Hint.MEMORY)
     if isinstance(error, OSError):

@@ -238,7 +238,7 @@ _PLAIN = {
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
     "Missing required argument": "is missing",
-    "Unexpected keyword argument": "is not an argument",
+    "Unexpected keyword argument": "is unknown",
     "Unexpected positional argument": "cannot be passed by position",
 }
 """What pydantic says, and what we say."""

@@ -126,7 +126,7 @@ def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
 
 def _checked(images: Arrays) -> list[Array]:
     shape: tuple[int, ...] = getattr(images, "shape", (len(images),))
-    wanted = f"images must be (n, H, W) or (n, H, W, C) with n > 0, got {shape}."
+    wanted = f"Images must be (n, H, W) or (n, H, W, C) with n > 0, got {shape}."
     if len(shape) == 2:
         raise DataError(f"{wanted} Use from_embeddings for vectors, images[None] for one image.")
     if (len(shape) == 3 and shape[-1] in CHANNELS) or not len(images):  # its rows would pass for images

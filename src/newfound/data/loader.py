@@ -168,8 +168,8 @@ class ClassSampler:
         present = int((counts > 0).sum())
         if size % classes or classes > present:
             raise UsageError(
-                f"classes_per_batch must divide the {size} labelled images of a batch and be at most the "
-                f"{present} known classes, got {classes}."
+                f"Setting 'classes_per_batch' must divide the {size} labelled images of a batch and be at "
+                f"most the {present} known classes, got {classes}."
             )
         self.classes, self.images = classes, size // classes
         self.present = counts.nonzero()[:, 0]

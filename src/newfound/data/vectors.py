@@ -192,7 +192,7 @@ def from_embeddings(
         [f"vector-{row}" for row in range(len(values))] if names is None else [str(each) for each in names]
     )
     if len(called) != len(values):
-        raise DataError(f"names must be one per vector, got {len(called)} for {len(values)}.")
+        raise DataError(f"There are {len(called)} names for {len(values)} vectors.")
     dataset = _dataset(Vectors(values, called), given, classes, num_novel, pile)
     source = Source(arrays=dataset.fingerprint(), num_novel=num_novel, pile=pile, vectors=True)
     return replace(dataset, source=source)

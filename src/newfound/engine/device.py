@@ -22,7 +22,7 @@ def resolve_device(wanted: str) -> torch.device:
     gpus = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     if wanted not in ("cpu", "cuda" if gpus else "cpu", *gpus):
         found = f"torch finds {len(gpus)} GPUs here"
-        raise UsageError(f"device must be auto, cpu or cuda[:N] ({found}), got {wanted!r}.")
+        raise UsageError(f"Setting 'device' must be auto, cpu or cuda[:N] ({found}), got {wanted!r}.")
     return torch.device(wanted)
 
 

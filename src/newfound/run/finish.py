@@ -176,14 +176,14 @@ def collapse_warnings(cluster_sizes: Sequence[int], names: Sequence[str]) -> lis
     warnings = []
     if empty:
         warnings.append(
-            f"{len(empty)} of {len(names)} novel clusters without images: {shortened(empty, 5)}; there may "
-            "be fewer novel classes"
+            f"{len(empty)} of {len(names)} novel classes have no images: {shortened(empty, 5)}. There may be "
+            "fewer novel classes."
         )
     largest = max(range(len(cluster_sizes)), key=lambda index: cluster_sizes[index])
     share = cluster_sizes[largest] / total
     if len(cluster_sizes) > 1 and share > (0.5 if len(cluster_sizes) > 2 else 0.9):
         warnings.append(
-            f"{names[largest]} holds {share:.0%} of the images; the clusters may have collapsed, or one "
-            "class is far larger than the others"
+            f"{names[largest]} holds {share:.0%} of the images: the classes may have collapsed, or one is "
+            "far larger than the others."
         )
     return warnings

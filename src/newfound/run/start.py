@@ -59,7 +59,7 @@ def start(
     if source.name != "vectors":
         source, settings = _with_encoder(source, method, settings, side, begun)
     if "views" in settings:
-        raise UsageError("views only applies to a frozen encoder.")
+        raise UsageError("Setting 'views' only applies to a frozen encoder.")
     if method is None and begun:
         method = begun.method
         log.info("method: %s, as before", method)
