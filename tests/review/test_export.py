@@ -44,7 +44,9 @@ def test_class_names_are_no_formulas_and_paths_stay(name: str, tmp_path: Path) -
     review = Review(run)
     review.merge(name, "novel-1")
     write_export(review, tmp_path / "it.csv")
-    new = Predictions(images=["=a.png"], classes=[name], kinds=["known"], confidence=[1.0], left_out=[])
+    new = Predictions(
+        images=["=a.png"], classes=[name], kinds=["known"], confidence=[1.0], nearest=[name], left_out=[]
+    )
     new.write(tmp_path / "new.csv")
     for path in (tmp_path / "it.csv", tmp_path / "new.csv"):
         with path.open(newline="", encoding="utf-8") as file:

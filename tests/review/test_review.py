@@ -222,11 +222,16 @@ def test_new_images_get_the_classes_of_the_review(
     assert found.classes == ["bee", "novel-2", "novel-2-2", "unsorted"]
     assert found.kinds == ["known", "novel", "novel", "unsorted"]
     assert found.confidence == pytest.approx([0.6, 0.7, 0.7, 0.9])
+    assert found.nearest == ["bee", "novel-2", "novel-2-2", "zebra"]
     mine.merge("unsorted", "novel-2")
-    assert mine.predict(tmp_path).classes == ["bee", "unsorted", "novel-2-2", "unsorted"]
+    again = mine.predict(tmp_path)
+    assert again.classes == ["bee", "unsorted", "novel-2-2", "unsorted"]
+    assert again.nearest == ["bee", "zebra", "novel-2-2", "zebra"]
+    assert again.confidence == pytest.approx([0.6, 0.3, 0.7, 0.9])
     found.write(tmp_path / "found.csv")
     lines = (tmp_path / "found.csv").read_text().splitlines()
-    assert lines[:3] == ["image,class,kind,confidence", "a,bee,known,0.6000", "b,novel-2,novel,0.7000"]
+    assert lines[:2] == ["image,class,kind,confidence,nearest", "a,bee,known,0.6000,bee"]
+    assert lines[4] == "d,unsorted,unsorted,0.9000,zebra"
 
 
 def test_copies_of_an_image_have_its_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +245,10 @@ def test_copies_of_an_image_have_its_class(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(trained, "predict", lambda *_, with_features: given)
     found = mine.predict(tmp_path)
     assert found.classes == ["unsorted", "novel-2", "bee", "unsorted"]
-    assert found.confidence == [1, 1, 1, 1]
+    assert found.nearest == ["ant", "novel-2", "bee", "ant"]
+    assert found.confidence == pytest.approx([*mine.assignments.confidence[:2], 1, 1])
+    mine.accept("novel-2")
+    assert mine.predict(tmp_path).confidence[1] == 1
 
 
 def test_ids_of_an_earlier_run_stay(tmp_path: Path) -> None:

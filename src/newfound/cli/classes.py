@@ -98,7 +98,7 @@ def _show(review: Review) -> None:
     )
     for each in review.classes:
         name = f"{each.name} (known)" if each.kind == "known" else each.name
-        confidence = f"{each.confidence:.0%}" if len(each.rows) else ""
+        confidence = f"{each.confidence:.0%}" if len(each.rows) and each.kind != "unsorted" else ""
         accepted = int(review.accepted[each.rows].sum())
         table.add_row(str(each.id), name, f"{len(each.rows):,}", f"{accepted:,}" * (accepted > 0), confidence)
     console().print(table)

@@ -42,7 +42,7 @@ from newfound.review.replay import (
     shares_after,
     split_parts,
 )
-from newfound.run.assignments import Assignments, inert, write_csv
+from newfound.run.assignments import COLUMNS, Assignments, inert, write_csv
 from newfound.run.folder import Folder
 from newfound.run.models import Classes, Versioned
 from newfound.run.pile import Pile
@@ -155,9 +155,10 @@ class Review:
         return found
 
     def predict(self, images: Path, strict: bool = False) -> "Predictions":
-        """Sort new images into the classes that the edits have left; a copy of an image has its class.
+        """Sort new images into the classes that the edits have left.
 
-        They are a folder, a CSV, a list of files or one file.
+        They are a folder, a CSV, a list of files or one file. A copy of an image has its class and its
+        confidence, which is 1 if the image was labelled or a reviewer has settled its class.
         """
         from newfound.run.trained import predict  # imports torch, which no other part of a review needs
 
@@ -165,19 +166,23 @@ class Review:
         found = predict(self.folder, images, strict, with_features=split)
         features = np.empty((0, 0)) if found.features is None else found.features
         left, names = shares_after(self.edits, found.shares, self.found, by_features(features)), self.names
-        shares = np.stack([left[key] for key in names], axis=1)
-        ids = np.where(found.unsorted, UNSORTED_ID, np.array(list(names))[shares.argmax(1)])
-        confidence = shares.max(1)
-        seen = {digest: list(self.found)[place] for digest, place in self.pile.labelled.items()}
-        seen |= dict(zip(self.pile.digests, self.ids.tolist(), strict=False))
+        dismissed = left.pop(UNSORTED_ID)
+        shares = np.stack(list(left.values()), axis=1)
+        nearest, confidence = np.array(list(left))[shares.argmax(1)], shares.max(1)
+        ids = np.where(found.unsorted | (dismissed > confidence), UNSORTED_ID, nearest)
+        sure = np.where(self.settled, 1, self.assignments.confidence)
+        seen = {digest: (list(self.found)[place], 1.0) for digest, place in self.pile.labelled.items()}
+        seen |= dict(zip(self.pile.digests, zip(self.ids.tolist(), sure.tolist(), strict=True), strict=False))
         for row, digest in enumerate(found.digests):
             if digest in seen:
-                ids[row], confidence[row] = seen[digest], 1
+                ids[row], confidence[row] = seen[digest]
+        nearest = np.where(ids == UNSORTED_ID, nearest, ids)
         return Predictions(
             images=list(found.images),
             classes=[names[key] for key in ids.tolist()],
             kinds=[self.kind(key) for key in ids.tolist()],
             confidence=confidence.tolist(),
+            nearest=[names[key] for key in nearest.tolist()],
             left_out=list(found.left_out),
         )
 
@@ -305,15 +310,17 @@ class Predictions(Versioned):
     kinds: list[str]
     """`known`, `novel`, or `unsorted` where an image is too far from its class."""
     confidence: list[float]
-    """The probability of the class, calibrated if the run is."""
+    """The probability of the nearest class if an image is of any, calibrated if the run is."""
+    nearest: list[str]
+    """The class, or that which an unsorted image is most like."""
     left_out: list[str]
     """Files that could not be read, each with the reason."""
 
     def write(self, path: Path) -> None:
-        """As CSV: image, class, kind, confidence."""
+        """As CSV, with the columns of the assignments."""
         shares = (f"{share:.4f}" for share in self.confidence)
-        rows = zip(self.images, map(inert, self.classes), self.kinds, shares, strict=True)
-        write_csv(path, ("image", "class", "kind", "confidence"), rows)
+        classes, nearest = map(inert, self.classes), map(inert, self.nearest)
+        write_csv(path, COLUMNS, zip(self.images, classes, self.kinds, shares, nearest, strict=True))
 
 
 def composed(name: str) -> str:

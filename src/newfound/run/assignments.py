@@ -26,7 +26,7 @@ class Assignments:
     ids: NDArray[np.integer]
     """The most probable class, known ones first; where the pile is novel, a novel one, C_l .. C - 1."""
     confidence: NDArray[np.floating]
-    """Its softmax probability among the classes that an image may have."""
+    """Its softmax probability among the classes that an image may have, if it is of any."""
     unsorted: NDArray[np.bool_]
     """Whether the image is too far from that class to be in it."""
     num_known: int
