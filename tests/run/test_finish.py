@@ -13,12 +13,11 @@ import torch
 
 from newfound.core.errors import RunError
 from newfound.core.registry import METHODS, Entry, recipe_for
-from newfound.core.source import PileKind, Source
+from newfound.core.source import Source
 from newfound.data.benchmarks import load_benchmark
 from newfound.data.dataset import Dataset, Truth
 from newfound.data.holdout import hold_back
-from newfound.data.own import own_look
-from newfound.data.vectors import from_embeddings, vector_look
+from newfound.data.vectors import from_embeddings
 from newfound.methods.iic import IIC
 from newfound.metrics.calibration import temperature
 from newfound.run.assignments import COLUMNS, Assignments, write_csv
@@ -183,18 +182,19 @@ def test_collapse_is_warned_of(sizes: list[int], words: list[str]) -> None:
     assert all(re.search(re.escape(word), line) for word, line in zip(words, found, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("kind", "known", "warned"), [("novel", 3, True), ("novel", 2, False), ("mixed", 8, False)]
-)
-def test_a_pile_that_looks_known_is_warned_of(kind: PileKind, known: int, warned: bool) -> None:
-    logits = np.zeros((8, 3))
-    logits[:known, 0] = logits[known:, 2] = 1
-    pile = Pile(logits[:, 1:], logits, np.zeros((8, 2)), True, kind)
-    found = known_warnings(pile, vector_look(2))
-    assert [f"{known} of 8 unlabelled images look like known classes" in each for each in found] == [
-        True
-    ] * warned
-    assert not known_warnings(pile, own_look(32))
+@pytest.mark.parametrize(("known", "warned"), [(0, False), (10, False), (80, True)])
+def test_known_classes_in_a_pile_are_warned_of(known: int, warned: bool) -> None:
+    """Of 200 images, beside those of classes that are as near to known ones as these to each other."""
+    random = np.random.default_rng(0)
+    centres = random.normal(size=(20, 64))
+    labelled, pile = np.arange(400) % 10, np.r_[np.arange(known) % 10, 10 + np.arange(200 - known) % 10]
+    vectors = (centres[rows] + random.normal(size=(len(rows), 64)) for rows in (labelled, pile))
+    found = known_warnings(*vectors, 10)
+    assert len(found) == warned
+    if found:
+        share = re.fullmatch(r"About (\d+)% of the unlabelled images seem to be of known .*mixed.*", found[0])
+        assert share
+        assert 30 <= int(share[1]) <= 70
 
 
 def test_assignments_survive_odd_names_and_refuse_other_files(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which samples are too far from the centre of their class to belong there.
+"""Which samples are too far from the centre of their class to belong there, and how many of a pile do.
 
 A distance is 1 - cosine, in units of the median distance in the class, since some classes are wider than
 others. What is usual is learnt from labelled samples, each measured against the centre of the others of its
@@ -24,6 +24,10 @@ TINY = 1e-6
 """The least median distance: that of equal samples."""
 FARTHEST = 2.0
 """No distance is larger."""
+NEAREST, MOST, TRIED = 10, 10_000, 1000
+"""Of `share_known`: neighbours at most; samples among which they are looked for, and of how many."""
+SAME = 1 - 1e-5
+"""Cosines above it are of a sample with itself, or with a copy."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,31 @@ class Extent:
         """Which new vectors (n, D) are too far from the centres of their classes (n,)."""
         far: Flags = 1 - (unit(vectors) * self.centres[classes]).sum(1) > self.radii[classes]
         return far
+
+
+def share_known(labelled: Floats, pile: Floats, num_known: int) -> float:
+    """The share of a pile (m, D) that seems to be of the known classes of labelled samples (n, D).
+
+    A sample is like known ones if its nearest labelled neighbours are nearer than those in the pile. Half of
+    the known samples in a pile are more so than the median of the labelled ones, and hardly any others.
+    """
+    random = np.random.default_rng(0)
+    some = [each[random.permutation(len(each))[:MOST]] for each in (labelled, pile)]
+    mean = np.concatenate(some).mean(0)
+    known, others = (unit(each - mean) for each in some)
+    k = max(min(NEAREST, len(labelled) // (4 * num_known), len(pile) - 1), 1)
+    usual, found = (
+        _nearness(each[:TRIED], known, k) - _nearness(each[:TRIED], others, k) for each in (known, others)
+    )
+    return min(2 * float((found > np.median(usual)).mean()), 1.0)
+
+
+def _nearness(x: Floats, others: Floats, k: int) -> Floats:
+    """The mean cosine of unit vectors (n, D) with the k nearest others (m, D): (n,)."""
+    cosines = x @ others.T
+    cosines[cosines > SAME] = -1
+    means: Floats = np.partition(cosines, -k)[:, -k:].mean(1)
+    return means
 
 
 def unit(vectors: Floats) -> Floats:

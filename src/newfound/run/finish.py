@@ -10,12 +10,12 @@ from newfound.core.errors import shortened
 from newfound.core.files import write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
-from newfound.data.dataset import Look, Split, novel_names
+from newfound.data.dataset import Split, novel_names
 from newfound.data.vectors import sample_rows
 from newfound.engine.device import precision_name
 from newfound.engine.evaluate import Viewer, outside, scores_of
 from newfound.metrics.calibration import temperature
-from newfound.metrics.outliers import Extent, Flags
+from newfound.metrics.outliers import Extent, Flags, Floats, share_known
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
 from newfound.run.models import (
@@ -32,8 +32,8 @@ from newfound.run.provenance import peak_memory, provenance
 from newfound.run.recipe import recipe_name
 from newfound.run.training import Training, best_head
 
-LOOK_KNOWN = 0.25
-"""The share of a pile of novel classes that may look known without a warning."""
+LOOK_KNOWN = 0.1
+"""The share of a pile of novel classes that may seem to be known without a warning."""
 
 
 def finish(training: Training, method: Method, source: Source, given: Split) -> Results:
@@ -53,7 +53,9 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
     logits, scores = (each[head].cpu().numpy() / calibration.temperature for each in predicted)
     pile = Pile(scores, logits, features.cpu().numpy(), method.joint, split.pile)
     pile = _with_contents(pile, given) if source.labelled else pile
-    pile, unsorted = _with_extent(pile, given, training, viewer)
+    unsorted, vectors = None, _vectors(given, training, viewer)
+    if vectors:
+        pile, unsorted = _with_extent(pile, given, training, viewer, vectors)
     pile.write(folder.pile)
     assigned = pile.assignments(split.unlabelled.names, unsorted)
     if folder.edits.exists() and folder.assignments.exists():
@@ -90,7 +92,8 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
         cluster_sizes=novel_sizes,
         known_sizes=known_sizes if split.pile == "mixed" or any(known_sizes) else None,
         unsorted=int(assigned.unsorted.sum()),
-        warnings=collapse_warnings(novel_sizes, classes.novel) + known_warnings(pile, split.look),
+        warnings=collapse_warnings(novel_sizes, classes.novel)
+        + (known_warnings(*vectors, len(known)) if vectors and split.pile == "novel" else []),
         **dict(report or {}),
         calibration=calibration,
     )
@@ -113,22 +116,30 @@ def _with_contents(pile: Pile, split: Split) -> Pile:
     return replace(pile, digests=split.unlabelled.contents(), labelled=labelled)
 
 
-def _with_extent(pile: Pile, split: Split, training: Training, viewer: Viewer) -> tuple[Pile, Flags | None]:
+def _vectors(split: Split, training: Training, viewer: Viewer) -> tuple[Floats, Floats] | None:
+    """Those that the network was given, of the labelled images and of the pile; images have none.
+
+    A network that was trained on the labelled images has them nearer to their centres than others, so its
+    features are of no use for distances.
+    """
+    if split.look.kind != "vectors":
+        return None
+    both = (images.to(viewer.device) for images in (split.labelled, training.data.split.unlabelled))
+    labelled, pile = (viewer.over(images, lambda x: x).cpu().numpy() for images in both)
+    return labelled, pile
+
+
+def _with_extent(
+    pile: Pile, split: Split, training: Training, viewer: Viewer, vectors: tuple[Floats, Floats]
+) -> tuple[Pile, Flags]:
     """With the extent of the classes among the vectors, and which images are outside.
 
     It is that of the vectors that were trained on, and tells the others as it will tell new ones.
-
-    A network that was trained on the labelled images has them nearer to their centres than others, so the
-    distances are those of the vectors that it was given, and images have none.
     """
-    if split.look.kind != "vectors":
-        return pile, None
     run, found = training.recipe.run, pile.shares.argmax(1)
     rows = sample_rows(len(found), run.sample, run.seed).numpy()
-    both = (images.to(viewer.device) for images in (split.labelled, training.data.split.unlabelled))
-    vectors = torch.cat([viewer.over(images, lambda x: x).cpu() for images in both]).numpy()
     classes = np.concatenate([split.labels.cpu().numpy(), found[rows]])
-    extent, far = Extent.of(vectors, classes, len(split.labelled), pile.logits.shape[1])
+    extent, far = Extent.of(np.concatenate(vectors), classes, len(split.labelled), pile.logits.shape[1])
     flags = far[len(split.labelled) :]
     if len(rows) < len(found):
         seen, flags = flags, outside(extent, split.unlabelled, found, viewer)
@@ -154,16 +165,14 @@ def curves(lines: Sequence[EpochLine]) -> dict[str, list[CurvePoint]]:
     return {stage: [point for point in points if point.scores] or points for stage, points in stages.items()}
 
 
-def known_warnings(pile: Pile, look: Look) -> list[str]:
-    """Many images of a pile of novel classes that are more like a known one; only vectors can tell."""
-    if pile.kind == "mixed" or not pile.comparable or look.kind != "vectors":
-        return []
-    number = int((pile.joint.argmax(1) < pile.num_known).sum())
-    if number <= LOOK_KNOWN * len(pile.joint):
+def known_warnings(labelled: Floats, pile: Floats, num_known: int) -> list[str]:
+    """Of vectors (n, D) and (m, D): known classes in a pile that is said to hold none."""
+    share = share_known(labelled, pile, num_known) if len(pile) else 0.0
+    if share <= LOOK_KNOWN:
         return []
     return [
-        f"{number:,} of {len(pile.joint):,} unlabelled images look like known classes; if the pile may hold "
-        "such images, start a new run with a mixed pile"
+        f"About {share:.0%} of the unlabelled images seem to be of known classes. Start a new run with pile "
+        '"mixed" to sort them into those.'
     ]
 
 
