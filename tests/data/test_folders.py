@@ -85,6 +85,11 @@ def test_a_missing_label_is_no_class(labelled: Path, tmp_path: Path) -> None:
     assert len(dataset.split.unlabelled) == 3
 
 
+def test_spaces_around_a_class_name_do_not_count(labelled: Path, pile: Path, tmp_path: Path) -> None:
+    (labelled / "ant").rename(labelled / "ant ")
+    assert strictly(labelled, pile, 1).class_names[:2] == ("ant", "cat")
+
+
 def test_hidden_and_other_files(labelled: Path, tmp_path: Path, paint: Paint) -> None:
     flat = tmp_path / "flat"
     for name in ("1.png", "2.JPG", ".hidden.png", "sub/._1.jpg", ".cache/3.png"):

@@ -56,6 +56,12 @@ def test_what_is_settled_is_labelled_and_the_rest_is_the_pile(mine: Review, tmp_
     assert source.follows == str(tmp_path / "run")
 
 
+def test_an_id_is_not_used_again(mine: Review, tmp_path: Path) -> None:
+    """After a run that found no class of its own, and did not use those before `next_id` either."""
+    mine.source = mine.source.model_copy(update={"next_id": 9})
+    assert next_source(mine, Folder(tmp_path / "next")).next_id == 9
+
+
 def test_a_class_is_not_lost_for_its_name(mine: Review, tmp_path: Path) -> None:
     mine.rename({"novel-1": "None"})
     with pytest.raises(UsageError, match="'None' means no label"):

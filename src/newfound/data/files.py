@@ -36,7 +36,10 @@ def other_files(source: Path) -> list[str]:
 
 
 def labelled_files(source: Path) -> tuple[list[File], list[str]]:
-    """The files of a CSV, or of a folder with one subfolder per class, and what was left out and why."""
+    """The files of a CSV, or of a folder with one subfolder per class, and what was left out and why.
+
+    Spaces at the ends of a class name do not count.
+    """
     if os.path.isfile(source) and not _is_image(source.name):
         return read_csv(source), []
     if not os.path.isdir(source):
@@ -45,7 +48,7 @@ def labelled_files(source: Path) -> tuple[list[File], list[str]]:
     hidden = [name for name in folders if name.startswith(".")]
     classes = sorted(name for name in folders if name not in hidden and _is_utf8(name))
     by_class = {name: image_files(source / name) for name in classes}
-    files = [(path, name) for name, paths in by_class.items() for path in paths]
+    files = [(path, name.strip()) for name, paths in by_class.items() for path in paths]
     loose = [name for name in names if _is_image(name) and not name.startswith(".")]
     if not files:
         raise DataError(

@@ -69,7 +69,7 @@ def next_source(
         strict=before.strict,
         follows=str(review.folder.path.absolute()),
         class_ids=known,
-        next_id=max([*review.found, *parts]) + 1,
+        next_id=max([before.next_id, *(key + 1 for key in (*review.found, *parts))]),
     )
 
 
