@@ -3,7 +3,6 @@
 Shapes: n images, V views, D features.
 """
 
-import json
 import logging
 import os
 import time
@@ -35,6 +34,7 @@ from newfound.engine.embedding import Embedder
 from newfound.nn.encoders import build_encoder
 from newfound.run.events import Stopped, duration, never
 from newfound.run.folder import Folder
+from newfound.run.pile import packed, unpacked
 
 log = logging.getLogger(__name__)
 PAUSE = 30.0
@@ -170,17 +170,17 @@ class Embeddings:
         digests = [digest for part, _ in parts for digest in part]
         if digests:
             name = digest_of("".join(digests).encode())
-            vectors = {"vectors": torch.cat([vectors for _, vectors in parts])}
-            content = save(vectors, {"digests": json.dumps(digests), **UNSEALED})
-            write_tensors(self.folder / f"{name}.safetensors", content)
+            vectors = torch.cat([vectors for _, vectors in parts])
+            tensors = {"vectors": vectors, "digests": torch.tensor(packed(digests))}
+            write_tensors(self.folder / f"{name}.safetensors", save(tensors, UNSEALED))
 
     def _cached(self) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
         for path in sorted(self.folder.glob("*.safetensors")):
             try:
                 with reading(path, "a file of vectors"):
-                    tensors, facts = read_tensors(path, load)
-                    found.update(zip(json.loads(facts["digests"]), tensors["vectors"], strict=True))
+                    tensors, _ = read_tensors(path, load)
+                    found.update(zip(unpacked(tensors["digests"].numpy()), tensors["vectors"], strict=True))
             except RunError as error:
                 log.warning("%s The images are embedded again.", error)
         return found

@@ -1,6 +1,5 @@
 """The predictions of a run on its unlabelled images, kept in pile.safetensors."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -71,13 +70,15 @@ class Pile:
         return Assignments(images, ids, confidence, unsorted, self.num_known)
 
     def write(self, path: Path) -> None:
+        arrays: dict[str, NDArray[np.generic]]
         arrays = {"scores": self.scores, "logits": self.logits, "features": self.features}
         if self.extent:
             arrays |= {"centres": self.extent.centres, "radii": self.extent.radii}
+        arrays |= {"digests": packed(self.digests), "labelled": packed(list(self.labelled))}
+        arrays["labels"] = np.array(list(self.labelled.values()), np.int64)
         # Strides are not stored.
         arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
         facts = {"comparable": "yes" if self.comparable else "no", "kind": self.kind}
-        facts |= {"digests": json.dumps(self.digests), "labelled": json.dumps(self.labelled)}
         write_tensors(path, save(arrays, facts | UNSEALED))
 
     @classmethod
@@ -88,16 +89,28 @@ class Pile:
             scores, logits, features = (arrays[name] for name in ("scores", "logits", "features"))
             shapes = scores.shape, logits.shape, features.shape
             (number, novel), (same, known_and_novel), (also, _) = shapes
-            finite = all(each.dtype.kind == "f" and np.isfinite(each).all() for each in arrays.values())
+            finite = all(
+                each.dtype.kind == "f" and np.isfinite(each).all() for each in (scores, logits, features)
+            )
             if not finite or not number == same == also or novel > known_and_novel:
                 raise ValueError(f"its arrays {shapes} are not finite or do not fit each other")
             kind: PileKind = "mixed" if facts.get("kind") == "mixed" else "novel"
             extent = Extent(arrays["centres"], arrays["radii"]) if "radii" in arrays else None
             return cls(
                 *(scores, logits, features, facts.get("comparable") == "yes", kind, extent),
-                digests=json.loads(facts.get("digests", "[]")),
-                labelled=json.loads(facts.get("labelled", "{}")),
+                digests=unpacked(arrays["digests"]),
+                labelled=dict(zip(unpacked(arrays["labelled"]), arrays["labels"].tolist(), strict=True)),
             )
+
+
+def packed(digests: Sequence[str]) -> NDArray[np.uint8]:
+    """(n,) digests of one length → (n, length) their characters; a header of a file would be too small."""
+    return np.frombuffer("".join(digests).encode(), np.uint8).reshape(len(digests), -1 if digests else 0)
+
+
+def unpacked(characters: NDArray[np.uint8]) -> list[str]:
+    """What was `packed`."""
+    return [bytes(row).decode() for row in characters]
 
 
 def softmax(scores: Floats) -> Floats:
