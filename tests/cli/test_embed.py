@@ -20,6 +20,7 @@ from newfound.data import parquet
 from newfound.data.vectors import read_embeddings
 from newfound.engine import embedding
 from newfound.engine.embedding import Embedded, Embedder
+from newfound.run.pile import Pile
 from tests.cli.calls import newfound, refused, textures, works
 
 pytest.importorskip("pyarrow")
@@ -150,7 +151,10 @@ def test_the_verbs_take_embeddings(
     feats, run = tmp_path / "feats", tmp_path / "run"
     embed(photographs, feats)
     given = ("--embeddings", feats, "--labelled", photographs / "known")
-    works("discover", "centroids", *given, "--num-novel", "2", "--out", run)
+    with monkeypatch.context() as patch:  # the vectors say what the images contain
+        patch.setattr("newfound.data.decode.read_bytes", None)
+        works("discover", "centroids", *given, "--num-novel", "2", "--out", run)
+    assert len(set(Pile.read(run / "pile.safetensors").digests)) == 20
     results = json.loads((run / "results.json").read_text())
     assert results["embedded_by"]["encoder"] == "colours"
     assert results["cluster_sizes"] == [10, 10]

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,9 @@ class Shards:
 class RowGroup:
     """Vectors (n, D) or (n, V, D) in a part of a file, which are read when they are needed."""
 
-    def __init__(self, path: Path, number: int, length: int) -> None:
-        self.path, self.number, self.length = path, number, length
+    def __init__(self, path: Path, number: int, length: int, digests: Sequence[str]) -> None:
+        """`digests` (n,) are those of the images, if the file has them."""
+        self.path, self.number, self.length, self.digests = path, number, length, digests
         self.shape = (length, *_group(path, number).shape[1:])
 
     def __len__(self) -> int:
@@ -118,8 +119,15 @@ def read_parquet(path: Path) -> tuple[list[str], list[RowGroup], Made | None]:
     with pa.parquet.ParquetFile(path) as file:
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         names = file.read(columns=[file.schema_arrow.names[0]]).column(0).to_pylist()
-    groups = [RowGroup(path, number, size) for number, size in enumerate(sizes) if size]
-    return names, groups, _made(path)
+        made = _made(path)
+        digests = file.read(columns=["digest"]).column(0).to_pylist() if made else []
+    ends = accumulate(sizes)
+    groups = [
+        RowGroup(path, number, size, digests[end - size : end])
+        for number, (size, end) in enumerate(zip(sizes, ends, strict=True))
+        if size
+    ]
+    return names, groups, made
 
 
 @lru_cache(2)

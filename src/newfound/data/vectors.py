@@ -27,7 +27,7 @@ from newfound.data.dataset import Dataset, Look, Split
 from newfound.data.files import labelled_files
 from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.own import own_dataset
-from newfound.data.parquet import Floats, Made, Rows, read_parquet
+from newfound.data.parquet import Floats, Made, RowGroup, Rows, read_parquet
 
 log = logging.getLogger(__name__)
 CHUNK = 4096
@@ -37,27 +37,27 @@ CHUNK = 4096
 class Vectors(ResidentImages):
     """n vectors of D features in V views, as float16 (n, V, D); `take` gives such rows."""
 
-
-class EmbeddedImages(Vectors):
-    """Vectors of images; the fingerprint is that of the images, because devices round vectors differently."""
-
     key = ""
-    """What they are embedded with."""
+    """What they are embedded with, if that was here."""
     digests: Sequence[str] = ()
-    """(n,) what each image contains."""
+    """(n,) what each image contains, if that is known."""
 
     def contents(self) -> list[str]:
         return list(self.digests)
 
     def select(self, rows: Tensor) -> Self:
         chosen = super().select(rows)
-        chosen.key, chosen.digests = self.key, [self.digests[row] for row in rows.tolist()]
+        chosen.key, chosen.digests = self.key, [self.digests[row] for row in rows.tolist() if self.digests]
         return chosen
 
     def _place(self, device: torch.device, move: bool) -> Self:
         placed = super()._place(device, move)
         placed.key, placed.digests = self.key, self.digests
         return placed
+
+
+class EmbeddedImages(Vectors):
+    """Vectors of images; the fingerprint is that of the images, because devices round vectors differently."""
 
     def _digest(self) -> str:
         return blake2b("/".join(map(self.key.__add__, self.digests)).encode(), digest_size=16).hexdigest()
@@ -101,7 +101,14 @@ class StoredVectors(ImageSet):
 
     def loaded(self) -> Vectors:
         """The same in memory."""
-        return Vectors(torch.cat(list(self._chunks())), self.names, self.device)
+        found = Vectors(torch.cat(list(self._chunks())), self.names, self.device)
+        found.digests = self.contents()
+        return found
+
+    def contents(self) -> list[str]:
+        """As the files say."""
+        digests = [digest for part in self.parts if isinstance(part, RowGroup) for digest in part.digests]
+        return [digests[row] for row in self.rows.tolist()] if len(digests) == self._ends[-1] else []
 
     def select(self, rows: Tensor) -> "StoredVectors":
         names = [self.names[row] for row in rows.tolist()]
