@@ -149,7 +149,11 @@ def test_the_verbs_take_embeddings(
     photographs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feats, run = tmp_path / "feats", tmp_path / "run"
-    embed(photographs, feats)
+    images = ("--labelled", photographs / "known", "--unlabelled", photographs / "pile", "--num-novel", "2")
+    works("discover", "centroids", *images, "encoder=colours", "--out", tmp_path / "first")
+    with monkeypatch.context() as patch:
+        patch.setattr(Embedder, "_encode", None)
+        assert f"{feats}: 0 images embedded, 60 before" in embed(photographs, feats)
     given = ("--embeddings", feats, "--labelled", photographs / "known")
     with monkeypatch.context() as patch:  # the vectors say what the images contain
         patch.setattr("newfound.data.decode.read_bytes", None)

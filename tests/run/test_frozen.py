@@ -102,7 +102,17 @@ def test_every_image_is_embedded_once(source: Source, tmp_path: Path, embedded: 
     assert embedded == []
     assert again.split.labelled.fingerprint() == labelled.fingerprint()
     assert len(again.split.unlabelled) == len(pile) + 1
-    with pytest.raises(DataError, match=r"broken\.png"):
+    (tmp_path / "pile" / "broken too.png").write_text("no image")
+    assert sorted(load_data(source, tmp_path / "cache").skipped) == [
+        f"{tmp_path}/pile/broken too.png: a copy of a file that cannot be read",
+        f"{tmp_path}/pile/broken.png: not an image that Pillow can read",
+    ]
+    assert Embeddings(source, tmp_path / "cache").images(pile.select(torch.arange(0))).pixels.shape == (
+        0,
+        1,
+        48,
+    )
+    with pytest.raises(DataError, match=r"broken"):
         load_data(source.model_copy(update={"strict": True}), tmp_path / "cache")
 
 

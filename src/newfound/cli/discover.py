@@ -215,4 +215,4 @@ def embed(
     """Embed images with a pretrained encoder, for discover, estimate and calibrate --embeddings."""
     found = embed_files(images, encoder, out, views, strict)
     show_left_out(found.left_out)
-    console().print(f"written: {out}, {counted(found.images, 'image')} embedded")
+    console().print(f"{out}: {counted(found.images, 'image')} embedded, {found.before:,} before")

@@ -89,15 +89,22 @@ class Embeddings:
     def files(self, paths: Sequence[str], strict: bool) -> tuple[EmbeddedImages, list[int], list[str]]:
         """The vectors of files that can be read, their rows in `paths`, and the others with the reason."""
         digests, failed = digests_of(paths, strict)
+        tried = set[int]()
 
         def embedded(rows: Sequence[int]) -> Iterator[Part]:
+            tried.update(rows)
             for each in self.embedder.files([paths[row] for row in rows], strict):
                 failed.extend(each.failed)
                 yield each.digests, each.vectors
 
         vectors = self._vectors(digests, embedded)
         kept = [row for row, digest in enumerate(digests) if digest in vectors]
-        if not kept:
+        failed += [
+            f"{paths[row]}: a copy of a file that cannot be read"
+            for row, digest in enumerate(digests)
+            if digest and digest not in vectors and row not in tried
+        ]
+        if failed and not kept:
             raise DataError(f"None of {len(paths):,} image files can be read. The first is {failed[0]}.")
         return self._set(vectors, [paths[row] for row in kept], [digests[row] for row in kept]), kept, failed
 
@@ -121,7 +128,10 @@ class Embeddings:
         self, vectors: Mapping[str, Tensor], names: Sequence[str], digests: Sequence[str]
     ) -> EmbeddedImages:
         """Unit vectors (n, V, D) of the images with these digests."""
-        values = torch.stack([vectors[digest] for digest in digests]).float()
+        if digests:
+            values = torch.stack([vectors[digest] for digest in digests]).float()
+        else:
+            values = torch.zeros(0, self.views, self.embedder.encoder.dim)
         images = EmbeddedImages(F.normalize(values, dim=-1).half(), names)
         images.key, images.digests = self.key, digests
         return images
@@ -130,7 +140,7 @@ class Embeddings:
         self, digests: Sequence[str], embedded: Callable[[Sequence[int]], Iterator[Part]]
     ) -> dict[str, Tensor]:
         """Digest → vectors (V, D): those in the cache, to which `embedded` adds the rows that are missing."""
-        found = self._cached()
+        found = self.cached()
         missing = {digest: row for row, digest in enumerate(digests) if digest and digest not in found}
         if not missing:
             return found
@@ -174,7 +184,8 @@ class Embeddings:
             tensors = {"vectors": vectors, "digests": torch.tensor(packed(digests))}
             write_tensors(self.folder / f"{name}.safetensors", save(tensors, UNSEALED))
 
-    def _cached(self) -> dict[str, Tensor]:
+    def cached(self) -> dict[str, Tensor]:
+        """Digest → vectors (V, D) of earlier calls."""
         found: dict[str, Tensor] = {}
         for path in sorted(self.folder.glob("*.safetensors")):
             try:
@@ -193,7 +204,7 @@ class EmbedReport:
     images: int
     """How many images it embedded."""
     before: int
-    """How many more had a vector already."""
+    """How many more had a vector already, in the folder or in the cache of runs beside it."""
     left_out: tuple[str, ...]
     """Files that are not used, each with the reason."""
 
@@ -201,7 +212,8 @@ class EmbedReport:
 def embed(images: Path, encoder: str, out: Path, views: int = 1, strict: bool = False) -> EmbedReport:
     """Embed the images of a folder, a CSV or a list that have no vector in `out` yet.
 
-    What was embedded stays, whatever stops the call; an image is known by its path.
+    What was embedded stays, whatever stops the call; an image is known by its path, or by its content to the
+    cache of the runs beside `out`, whose vectors are taken over.
     """
     import_pyarrow()  # before any work
     check_writable(out / "embeddings")
@@ -214,6 +226,12 @@ def embed(images: Path, encoder: str, out: Path, views: int = 1, strict: bool = 
         shards = Shards(out, Made(encoder=version, views=views))
         known = set(shards.names())
         new = [path for path in paths if os.path.abspath(path) not in known]
+        cached = Embeddings(Source(embedded_by=version, views=views), Folder(out).cache).cached()
+        contents = dict(zip(new, digests_of(new, strict=False)[0], strict=True)) if cached else {}
+        for path, digest in contents.items():
+            if digest in cached:
+                shards.add([path], cached[digest][None].numpy(), [digest])
+        new = [path for path in new if contents.get(path) not in cached]
         before = len(paths) - len(new)
         log.info(f"{counted(len(new), 'image')} to embed with {version}, {before:,} embedded before")
         try:
