@@ -175,9 +175,11 @@ def predict(run: AnyPath, images: AnyPath, *, strict: bool = False) -> Predictio
 
 @public
 def export(run: AnyPath, out: AnyPath, form: str | None = None, link: str | None = None) -> dict[str, str]:
-    """Write the classes of a finished run as a table, COCO, or a folder for each class.
+    """Write the pile of a finished run with its classes: a table, a folder for each class, or another format.
 
-    Returns class → folder where a folder could not have the name of its class.
+    `form` is csv, json, parquet, coco, folders, label-studio, fiftyone or imagefolder; by default the ending
+    of `out` decides. Images are copied into a folder, unless `link` is hardlink or symlink. Returns class →
+    folder where a folder could not have the name of its class.
     """
     return write_export(Review.open(run), Path(out), form, link)
 

@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
@@ -144,6 +146,65 @@ def test_folders(mine: Review, tmp_path: Path, how: str) -> None:
         assert (out / place).is_symlink() == (how == "symlink")
         assert (out / place).samefile(original) == (how != "copy")
     assert not list((tmp_path / "deep").glob(".*"))
+
+
+def test_label_studio(mine: Review, tmp_path: Path) -> None:
+    """Its documented JSON: `data` and `predictions`, whose names are those of the labelling interface."""
+    mine.move_rows("unsorted", [0])
+    write_export(mine, tmp_path / "out", "label-studio")
+    tasks = json.loads((tmp_path / "out" / "tasks.json").read_text(encoding="utf-8"))
+    interface = ElementTree.parse(tmp_path / "out" / "config.xml")
+    assert [choice.get("value") for choice in interface.iter("Choice")] == ["ant", "novel-1", "a/b: c"]
+    (choices,), (image,) = interface.iter("Choices"), interface.iter("Image")
+    for task, original in zip(tasks, NAMES, strict=True):
+        path = tmp_path / "out" / unquote(task["data"]["image"].removeprefix("/data/local-files/?d="))
+        assert path.read_bytes() == (tmp_path / "pile" / original).read_bytes()
+    assert image.get("value") == "$image"
+    assert tasks[0]["predictions"] == []
+    assert tasks[3]["data"] == {
+        **{"image": "/data/local-files/?d=images/b.png", "file": str(tmp_path / "pile" / "tue/b.png")},
+        **{"kind": "novel", "accepted": False},
+    }
+    (prediction,) = tasks[3]["predictions"]
+    assert (prediction["score"], prediction["model_version"]) == (0.8765, "newfound iic")
+    assert prediction["result"] == [
+        {
+            **{"id": "class", "from_name": choices.get("name"), "to_name": choices.get("toName")},
+            **{"type": "choices", "value": {"choices": ["a/b: c"]}},
+        }
+    ]
+
+
+def test_fiftyone(mine: Review, tmp_path: Path) -> None:
+    """Each label is that of the file in `data` whose name it has, without the ending."""
+    mine.move_rows("unsorted", [0])
+    write_export(mine, tmp_path / "out", "fiftyone", "symlink")
+    found = json.loads((tmp_path / "out" / "labels.json").read_text(encoding="utf-8"))
+    assert found["classes"] == ["ant", "novel-1", "a/b: c"]
+    attributes = {"kind": "novel", "accepted": False}
+    assert found["labels"] == {
+        "a": None,
+        "a-2": {"label": 1, "confidence": 0.8765, "attributes": attributes},
+        "A-3": {"label": 1, "confidence": 0.8765, "attributes": attributes},
+        "b": {"label": 2, "confidence": 0.8765, "attributes": attributes},
+    }
+    files = {path.stem: path.resolve() for path in (tmp_path / "out" / "data").iterdir()}
+    assert files == {
+        stem: tmp_path / "pile" / name for stem, name in zip(found["labels"], NAMES, strict=True)
+    }
+
+
+def test_imagefolder(mine: Review, tmp_path: Path) -> None:
+    """A table with `file_name`, relative to it, beside the images."""
+    write_export(mine, tmp_path / "out", "imagefolder")
+    with (tmp_path / "out" / "metadata.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["label"] for row in rows] == ["novel-1", "novel-1", "novel-1", "a/b: c"]
+    assert rows[0]["file_name"] == "images/a.png"
+    for row, original in zip(rows, NAMES, strict=True):
+        assert (tmp_path / "out" / row["file_name"]).read_bytes() == (
+            tmp_path / "pile" / original
+        ).read_bytes()
 
 
 def test_nothing_is_overwritten(mine: Review, tmp_path: Path) -> None:

@@ -113,14 +113,15 @@ def export(
         str | None,
         typer.Option(
             "--format",
-            help="csv, json, parquet, coco or folders; by default by the ending of the name, or folders.",
+            help="csv, json, parquet, coco, folders, label-studio, fiftyone or imagefolder; by default by "
+            "the ending of the name, or folders.",
         ),
     ] = None,
     link: Annotated[
-        str | None, typer.Option(help="folders: symlink or hardlink the images instead of copying them.")
+        str | None, typer.Option(help="symlink or hardlink images into the folder instead of copying them.")
     ] = None,
 ) -> None:
-    """Write the images with their classes: a table, COCO, or a folder for each class."""
+    """Write the images of the pile with their classes: a table, folders, or a format of another tool."""
     for name, folder in write_export(Review.open(run), out, form, link).items():
         console().print(f"Class {name} is in {out / folder}.")
     console().print(f"written: {out}")

@@ -1,13 +1,16 @@
-"""Exporters: images with their reviewed classes as a table, in COCO's format, or in one folder a class."""
+"""Exporters: images with their reviewed classes as a table, a folder a class, or as other tools read them."""
 
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
+from xml.sax.saxutils import quoteattr
 
 from PIL import Image
 
@@ -20,7 +23,7 @@ from newfound.review.review import Review
 from newfound.run.assignments import inert, write_csv
 
 Value = str | int | float | bool | None
-Write = Callable[[Review, Path], object]
+Write = Callable[..., object]
 W = TypeVar("W", bound=Write)
 
 FIRST_ID = 1
@@ -35,11 +38,11 @@ class Exporter:
 
     suffix: str
     write: Write
-    """Writes a review to a new path."""
+    """Writes a review to a new path; a folder with the images takes `link` too, a key of `PLACE`."""
 
 
 def exporter(name: str, suffix: str) -> Callable[[W], W]:
-    """Register a function that writes a review to a new file.
+    """Register a function that writes a review to a new file, or without a suffix to a new folder.
 
     A path that ends in `.name` selects the format unless another one is asked for.
     """
@@ -56,7 +59,7 @@ def write_export(
 ) -> dict[str, str]:
     """Write the images with their classes to a new file or folder.
 
-    Without a format the suffix decides; a path without one becomes folders, which images are put into by
+    Without a format the suffix decides; a path without one becomes folders. Images are put into a folder by
     `link`: copy (the default), hardlink or symlink. Returns class → folder where their names differ.
     """
     form = form or out.suffix.removeprefix(".") or "folders"
@@ -64,13 +67,11 @@ def write_export(
     if form not in formats or formats[form] not in ("", out.suffix):
         known = ", ".join(f"{name} ({suffix or 'a folder'})" for name, suffix in formats.items())
         raise UsageError(f"Cannot export {out} as {form!r}. The formats are {known}.", Hint.FORMAT)
-    if link is not None and (form != "folders" or link not in PLACE):
+    if link is not None and (formats[form] or link not in PLACE):
         raise UsageError(f"link must be {', '.join(PLACE)}, and only for folders, got {link!r} for {form}.")
     check_new(out, review.source.labelled, review.source.unlabelled)
-    if form == "folders":
-        return write_folders(review, out, link or "copy")
-    EXPORTERS.get(form).write(review, out)
-    return {}
+    renamed = EXPORTERS.get(form).write(review, out, *([] if formats[form] else [link or "copy"]))
+    return renamed if isinstance(renamed, dict) else {}
 
 
 def table(review: Review) -> dict[str, list[Value]]:
@@ -86,6 +87,17 @@ def table(review: Review) -> dict[str, list[Value]]:
     }
 
 
+def _rows(review: Review) -> list[dict[str, Value]]:
+    """The same as one record for each image."""
+    columns = table(review)
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _classes(review: Review) -> dict[int, str]:
+    """Id → name of all classes, known ones first."""
+    return {key: name for key, name in review.names.items() if key != UNSORTED_ID}
+
+
 @exporter("csv", ".csv")
 def write_csv_table(review: Review, path: Path) -> None:
     """One line for each image; class names that begin like a formula get an apostrophe."""
@@ -99,9 +111,7 @@ def write_csv_table(review: Review, path: Path) -> None:
 @exporter("json", ".json")
 def write_json_table(review: Review, path: Path) -> None:
     """A list with one object for each image."""
-    columns = table(review)
-    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    write_text(path, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(_rows(review), indent=1, ensure_ascii=False) + "\n")
 
 
 @exporter("parquet", ".parquet")
@@ -133,10 +143,9 @@ def write_coco(review: Review, path: Path) -> None:
         shown = {"id": key, "image_id": key, "category_id": ids[row] + FIRST_ID}
         box = {"bbox": [0, 0, width, height], "area": width * height, "iscrowd": 0}
         whole["annotations"].append({**shown, **box, "score": round(scores[row], 4)})
-    for key, name in review.names.items():
-        if key != UNSORTED_ID:
-            category = {"id": key + FIRST_ID, "name": name, "supercategory": review.kind(key)}
-            whole["categories"].append(category)
+    for key, name in _classes(review).items():
+        category = {"id": key + FIRST_ID, "name": name, "supercategory": review.kind(key)}
+        whole["categories"].append(category)
     write_text(path, json.dumps(whole, ensure_ascii=False) + "\n")
 
 
@@ -181,20 +190,81 @@ PLACE: Mapping[str, Callable[[Path, Path], object]] = {
 }
 
 
-@exporter("folders", "")
-def write_folders(review: Review, out: Path, link: str = "copy") -> dict[str, str]:
-    """A folder for each class that has images; returns class → folder where the names differ."""
-    files, names, ids = [Path(name) for name in review.assignments.images], review.names, review.ids.tolist()
+@contextmanager
+def _with_images(review: Review, out: Path, places: Sequence[str], link: str) -> Iterator[Path]:
+    """A new folder with the images at these places; if anything fails, there is none."""
+    files = [Path(name) for name in review.assignments.images]
     _check_files(review, _foreign(review) or [str(file) for file in files if not file.is_file()])
-    filled = [key for key in names if key in set(ids)]
-    folders = dict(zip(filled, distinct([safe(names[key]) for key in filled]), strict=True))
-    places = distinct([f"{folders[key]}/{file.name}" for key, file in zip(ids, files, strict=True)])
     with atomic_folder(out) as whole:
-        for folder in folders.values():
+        for folder in {os.path.dirname(place) for place in places}:
             (whole / folder).mkdir()
         for file, place in zip(files, places, strict=True):
             PLACE[link](Path(os.path.realpath(file)), whole / place)
-    return {names[key]: folder for key, folder in folders.items() if names[key] != folder}
+        yield whole
+
+
+@exporter("folders", "")
+def write_folders(review: Review, out: Path, link: str) -> dict[str, str]:
+    """A folder for each class that has images; returns class → folder where the names differ."""
+    files, names, ids = [Path(name) for name in review.assignments.images], review.names, review.ids.tolist()
+    filled = [key for key in names if key in set(ids)]
+    folders = dict(zip(filled, distinct([safe(names[key]) for key in filled]), strict=True))
+    places = distinct([f"{folders[key]}/{file.name}" for key, file in zip(ids, files, strict=True)])
+    with _with_images(review, out, places, link):
+        return {names[key]: folder for key, folder in folders.items() if names[key] != folder}
+
+
+def _in_one_folder(review: Review, folder: str) -> list[str]:
+    """A place for each image; no two names are the same without their endings, which FiftyOne leaves out."""
+    files = [Path(name) for name in review.assignments.images]
+    stems = distinct([file.stem for file in files])
+    return [f"{folder}/{stem}{file.suffix}" for stem, file in zip(stems, files, strict=True)]
+
+
+@exporter("label-studio", "")
+def write_label_studio(review: Review, out: Path, link: str) -> None:
+    """tasks.json, each task with a prediction, the labelling interface config.xml, and the images.
+
+    Label Studio serves the files below one folder, which has to be `out`.
+    """
+    model, tasks, places = f"newfound {review.results.method}", [], _in_one_folder(review, "images")
+    for place, row in zip(places, _rows(review), strict=True):
+        choice = {"from_name": "class", "to_name": "image", "type": "choices"}
+        result = {"id": "class", **choice, "value": {"choices": [row["class"]]}}
+        data = {"image": f"/data/local-files/?d={quote(place)}", "file": row["image"]}
+        data |= {key: row[key] for key in ("kind", "accepted")}
+        predicted = {"model_version": model, "score": row["confidence"], "result": [result]}
+        tasks.append({"data": data, "predictions": [predicted] * (row["kind"] != "unsorted")})
+    choices = [f"    <Choice value={quoteattr(name)}/>" for name in _classes(review).values()]
+    head = ["<View>", '  <Image name="image" value="$image"/>', '  <Choices name="class" toName="image">']
+    with _with_images(review, out, places, link) as whole:
+        write_text(whole / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
+        write_text(whole / "config.xml", "\n".join([*head, *choices, "  </Choices>", "</View>", ""]))
+
+
+@exporter("fiftyone", "")
+def write_fiftyone(review: Review, out: Path, link: str) -> None:
+    """labels.json and the images, a FiftyOneImageClassificationDataset; unsorted images have no label."""
+    classes, labels, places = _classes(review), {}, _in_one_folder(review, "data")
+    number: dict[Value, int] = {key: position for position, key in enumerate(classes)}
+    for place, row in zip(places, _rows(review), strict=True):
+        label = {"label": number.get(row["class_id"]), "confidence": row["confidence"]}
+        attributes = {"attributes": {key: row[key] for key in ("kind", "accepted")}}
+        labels[Path(place).stem] = label | attributes if row["class_id"] in number else None
+    with _with_images(review, out, places, link) as whole:
+        found = {"classes": [*classes.values()], "labels": labels}
+        write_text(whole / "labels.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+@exporter("imagefolder", "")
+def write_imagefolder(review: Review, out: Path, link: str) -> None:
+    """metadata.csv and the images, as `imagefolder` of Hugging Face datasets."""
+    columns, places = table(review), _in_one_folder(review, "images")
+    names = [inert(str(name)) for name in columns["class"]]
+    others = ("kind", "confidence", "accepted")
+    rows = zip(places, names, *(columns[key] for key in others), strict=True)
+    with _with_images(review, out, places, link) as whole:
+        write_csv(whole / "metadata.csv", ("file_name", "label", *others), rows)
 
 
 def safe(name: str) -> str:
