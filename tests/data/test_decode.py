@@ -8,6 +8,7 @@ from PIL import Image
 
 from newfound.core.errors import DataError
 from newfound.data.decode import Reading, decode, decode_all, stored_sizes
+from newfound.data.files import image_files
 from tests.data.conftest import png_16_bit_colour, tiff_16_bit
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
@@ -50,6 +51,18 @@ def test_an_animation_gives_its_first_frame_and_cmyk_its_colours(tmp_path: Path,
         first, second = Image.new("RGB", (8, 8), RED), Image.new("RGB", (8, 8), GREEN)
         first.save(path, save_all=True, append_images=[second], duration=50, lossless=True)
     assert np.abs(decode(path).astype(int) - RED).max() <= 3
+
+
+def test_photographs_of_iphones(tmp_path: Path) -> None:
+    pytest.importorskip("pillow_heif")
+    image = Image.new("RGB", (64, 48), RED)
+    image.paste(BLUE, (0, 0, 32, 48))
+    image.save(tmp_path / "a.heic", quality=95)
+    assert image_files(tmp_path) == [str(tmp_path / "a.heic")]
+    pixels, kept, _ = decode_all([str(tmp_path / "a.heic")], (48, 64), strict=True)
+    assert (kept, stored_sizes([str(tmp_path / "a.heic")])) == ([0], [(48, 64)])
+    assert np.abs(pixels[0, :, 24, 48].numpy().astype(int) - RED).max() <= 8
+    assert np.abs(pixels[0, :, 24, 16].numpy().astype(int) - BLUE).max() <= 8
 
 
 def test_exif_rotation_is_applied(tmp_path: Path) -> None:

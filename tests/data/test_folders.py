@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 
 from newfound.core.errors import DataError, NewfoundError, UsageError
+from newfound.data import files
 from newfound.data.folders import from_folders, load_pile
 from newfound.data.images import ResidentImages
 from tests.data.conftest import Paint
@@ -90,6 +91,13 @@ def test_spaces_around_a_class_name_do_not_count(labelled: Path, pile: Path, tmp
     assert strictly(labelled, pile, 1).class_names[:2] == ("ant", "cat")
 
 
+@pytest.fixture
+def no_heic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if pillow-heif was not installed."""
+    monkeypatch.setattr(files, "SUFFIXES", files.SUFFIXES - {*files.HEIC})
+
+
+@pytest.mark.usefixtures("no_heic")
 def test_hidden_and_other_files(labelled: Path, tmp_path: Path, paint: Paint) -> None:
     flat = tmp_path / "flat"
     for name in ("1.png", "2.JPG", ".hidden.png", "sub/._1.jpg", ".cache/3.png"):
@@ -103,6 +111,7 @@ def test_hidden_and_other_files(labelled: Path, tmp_path: Path, paint: Paint) ->
     assert line.startswith(f"{flat}: 7 other files (3 .heic, 2 hidden, 1 ")
     for kind in ("1 without a suffix", "1 with a name that is not UTF-8"):
         assert kind in line
+    assert line.endswith("; pip install 'newfound[heic]' to read .heic")
 
 
 def test_lists_of_files(labelled: Path, pile: Path, tmp_path: Path, paint: Paint) -> None:
@@ -195,17 +204,23 @@ def test_nothing_readable(labelled: Path, tmp_path: Path, monkeypatch: pytest.Mo
         from_folders(labelled, tmp_path / "bad", 1)
 
 
+@pytest.mark.usefixtures("no_heic")
 def test_missing_and_empty_folders(labelled: Path, pile: Path, tmp_path: Path) -> None:
-    empty, missing = tmp_path / "empty", tmp_path / "missing"
+    empty, missing, phone = tmp_path / "empty", tmp_path / "missing", tmp_path / "phone"
     (empty / "x").mkdir(parents=True)
-    (tmp_path / "a.heic").write_text("words")
+    (phone / "cat").mkdir(parents=True)
+    for path in (tmp_path / "a.heic", phone / "cat" / "b.heic"):
+        path.write_text("words")
+    install = r"; pip install 'newfound\[heic\]' to read \.heic\."
     for known, others, text in (
         (missing, pile, "labelled images: .*missing does not exist"),
         (labelled, missing, "unlabelled images: .*missing does not exist"),
         (pile / "a" / "0.png", pile, "is not a folder with one subfolder"),
         (empty, pile, "1 empty subfolder and 0 images outside"),
         (labelled, empty, "empty contains no images"),
-        (labelled, tmp_path / "a.heic", r"a\.heic is not a folder of images"),
+        (labelled, tmp_path / "a.heic", rf"a\.heic is not a folder of images.*{install}"),
+        (labelled, phone, f"phone contains no images.*{install}"),
+        (phone, pile, f"1 empty subfolder and 0 images outside them{install}"),
         (labelled, tmp_path, "5 are in two known classes, or labelled and unlabelled"),
     ):
         with pytest.raises(DataError, match=text):

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from time import monotonic
@@ -40,6 +41,11 @@ LARGE = 2**24
 PROGRESS_SECONDS = 5.0
 """Between two lines about progress."""
 
+READS_HEIC = find_spec("pillow_heif") is not None
+if READS_HEIC:
+    from pillow_heif import register_heif_opener
+
+    register_heif_opener()
 # Pillow warns at half its limit on pixels; images beyond the limit are reported as left out.
 warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 

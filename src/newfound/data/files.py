@@ -3,7 +3,7 @@
 import csv
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import NoReturn
@@ -11,9 +11,12 @@ from typing import NoReturn
 from newfound.core.errors import DataError, reason_of, shortened
 from newfound.core.files import read_text
 from newfound.data.dataset import counted
+from newfound.data.decode import READS_HEIC
 
 _SUFFIXES = ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .tif .tiff .ppm .pgm .pbm .pnm .jp2 .tga .avif"
-SUFFIXES = frozenset(_SUFFIXES.split())
+HEIC = (".heic", ".heif")
+"""Photographs of iPhones."""
+SUFFIXES = frozenset((*_SUFFIXES.split(), *(HEIC if READS_HEIC else ())))
 LIST_SUFFIXES = ("", ".txt", ".list", ".lst")
 """Of text files with one path per line."""
 MISSING = ("nan", "NaN", "None", "<NA>")
@@ -32,7 +35,8 @@ def other_files(source: Path) -> list[str]:
     files = _files(source) if source.is_dir() else ()
     kinds = Counter(filter(None, map(_unusable, files)))
     common = [f"{number:,} {kind}" for kind, number in kinds.most_common()]
-    return [f"{source}: {counted(kinds.total(), 'other file')} ({shortened(common, 5)})"] if kinds else []
+    line = f"{source}: {counted(kinds.total(), 'other file')} ({shortened(common, 5)}){_heic(kinds)}"
+    return [line] if kinds else []
 
 
 def labelled_files(source: Path) -> tuple[list[File], list[str]]:
@@ -53,7 +57,8 @@ def labelled_files(source: Path) -> tuple[list[File], list[str]]:
     if not files:
         raise DataError(
             f"{source} must contain one subfolder of images per known class; it has "
-            f"{counted(len(classes), 'empty subfolder')} and {counted(len(loose), 'image')} outside them."
+            f"{counted(len(classes), 'empty subfolder')} and {counted(len(loose), 'image')} outside them"
+            f"{_heic(map(_unusable, _files(source)))}."
         )
     left_out = [f"{source / name}: not in a class folder" for name in sorted(loose)]
     left_out += [f"{source / name}: class folder without images" for name in classes if not by_class[name]]
@@ -76,7 +81,10 @@ def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
     else:
         _refuse(source, role, f"a folder of images, a CSV, a .txt list of files or an image ({_SUFFIXES})")
     if not files:
-        raise DataError(f"{source} contains no images ({_SUFFIXES}). A CSV can list files with other names.")
+        heic = _heic(map(_unusable, _files(source)))
+        raise DataError(
+            f"{source} contains no images ({_SUFFIXES}){heic}. A CSV can list files with other names."
+        )
     return files
 
 
@@ -137,7 +145,8 @@ def _refuse_folder(error: OSError) -> NoReturn:
 
 def _refuse(source: Path, role: str, expected: str) -> NoReturn:
     problem = "is not" if os.path.exists(source) else "does not exist; expected"
-    raise DataError(f"Cannot read the {role} images: {source} {problem} {expected}.")
+    heic = _heic([source.suffix.lower()])
+    raise DataError(f"Cannot read the {role} images: {source} {problem} {expected}{heic}.")
 
 
 def _unusable(path: str) -> str:
@@ -147,6 +156,11 @@ def _unusable(path: str) -> str:
     if not _is_utf8(path):
         return "with a name that is not UTF-8"
     return "" if _is_image(path) else os.path.splitext(path)[1].lower() or "without a suffix"
+
+
+def _heic(kinds: Iterable[str]) -> str:
+    """What to install for files of these kinds, if that would help."""
+    return "; pip install 'newfound[heic]' to read .heic" if ({*HEIC} - SUFFIXES) & {*kinds} else ""
 
 
 def _is_image(path: str) -> bool:
