@@ -147,6 +147,17 @@ def test_another_version_of_the_encoder_is_refused(
         newfound.predict(tmp_path / "runs/a", tmp_path / "new.png")
 
 
+def test_near_duplicates_are_told(source: Source, tmp_path: Path) -> None:
+    for copy, path in enumerate(("4-0.png", "4-0.png", "5-1.png")):
+        brighter = Image.open(tmp_path / "pile" / path).point(lambda level, by=copy: level + 2 + by)
+        brighter.save(tmp_path / "pile" / f"copy-{copy}.png")
+    data = load_data(source, tmp_path / "runs" / "pretrained")
+    found = newfound.discover("kmeans", data, tmp_path / "runs" / "a")
+    (line,) = [line for line in found.warnings if "near-duplicates" in line]
+    example = f"{tmp_path}/pile/4-0.png and {tmp_path}/pile/copy-0.png"
+    assert line.startswith(f"5 unlabelled images are near-duplicates, in 2 groups, for example {example};")
+
+
 def test_loaded_images_are_known_by_their_pixels(source: Source, tmp_path: Path) -> None:
     pixels = torch.randint(0, 255, (9, 3, 40, 40), dtype=torch.uint8)
     images, vectors = ResidentImages(pixels, [str(row) for row in range(9)]), Embeddings(source, tmp_path)

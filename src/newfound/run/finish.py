@@ -10,7 +10,9 @@ from newfound.core.errors import shortened
 from newfound.core.files import write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
-from newfound.data.dataset import Split, novel_names
+from newfound.data.dataset import Split, counted, novel_names
+from newfound.data.decode import decode_all
+from newfound.data.duplicates import SIDE, near_duplicates
 from newfound.data.vectors import sample_rows
 from newfound.engine.device import precision_name
 from newfound.engine.evaluate import Viewer, outside, scores_of
@@ -34,6 +36,8 @@ from newfound.run.training import Training, best_head
 
 LOOK_KNOWN = 0.1
 """The share of a pile of novel classes that may seem to be known without a warning."""
+MANY = 100_000
+"""Images that are compared with each other, at most; for that they are decoded once more."""
 
 
 def finish(training: Training, method: Method, source: Source, given: Split) -> Results:
@@ -92,8 +96,11 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
         cluster_sizes=novel_sizes,
         known_sizes=known_sizes if split.pile == "mixed" or any(known_sizes) else None,
         unsorted=int(assigned.unsorted.sum()),
-        warnings=collapse_warnings(novel_sizes, classes.novel)
-        + (known_warnings(*vectors, len(known)) if vectors and split.pile == "novel" else []),
+        warnings=[
+            *collapse_warnings(novel_sizes, classes.novel),
+            *(known_warnings(*vectors, len(known)) if vectors and split.pile == "novel" else ()),
+            *(duplicate_warnings(given.unlabelled.names) if source.unlabelled else ()),
+        ],
         **dict(report or {}),
         calibration=calibration,
     )
@@ -173,6 +180,20 @@ def known_warnings(labelled: Floats, pile: Floats, num_known: int) -> list[str]:
     return [
         f"About {share:.0%} of the unlabelled images seem to be of known classes. Start a new run with pile "
         '"mixed" to sort them into those.'
+    ]
+
+
+def duplicate_warnings(paths: Sequence[str]) -> list[str]:
+    """Image files that show the same."""
+    pixels, kept, _ = decode_all(paths[:MANY], (SIDE, SIDE), strict=False)
+    groups = near_duplicates(pixels.float().mean(1).round().byte().numpy())
+    if not groups:
+        return []
+    first = " and ".join(paths[kept[row]] for row in groups[0][:2])
+    return [
+        f"{sum(map(len, groups)):,} unlabelled images are near-duplicates, in "
+        f"{counted(len(groups), 'group')}, for example {first}; they make classes look larger and more "
+        "certain than they are"
     ]
 
 
