@@ -176,3 +176,11 @@ def test_the_verbs_take_embeddings(
     embed(photographs / "pile", new)
     refused(1, ("predict", run, new), "colours@two", "colours@one")
     assert "novel-2" in works("predict", run, feats)
+
+
+def test_a_plan_embeds_some_images_and_writes_nothing(photographs: Path, tmp_path: Path) -> None:
+    call = ("--labelled", photographs / "known", "--unlabelled", photographs / "pile", "--num-novel", "2")
+    said = works("plan", *call, "encoder=colours", "--out", tmp_path / "runs" / "mine")
+    assert "memory: about" in said
+    assert "time: about" in said
+    assert not (tmp_path / "runs").exists()

@@ -55,12 +55,13 @@ SURFACE = {
     },
     "tables": {"--results"},
 }
+SURFACE["plan"] = SURFACE["discover"]
 
 
 def test_the_surface() -> None:
     found = {name: {opt for each in command(name).params for opt in each.opts} for name in MODULES}
     assert found == SURFACE
-    assert {name for name, options in found.items() if "--resume" in options} == {*RESUMABLE}
+    assert {name for name, options in found.items() if "--resume" in options} == {*RESUMABLE, "plan"}
 
 
 @pytest.mark.parametrize("call", [("--help",), ("-h",), ()], ids=["--help", "-h", "nothing"])
@@ -69,7 +70,7 @@ def test_help_lists_the_verbs_in_three_panels(call: tuple[str, ...]) -> None:
     places = [out.index(f"─ {panel} ─") for panel in VERBS]
     assert places == sorted(places)
     assert len(places) == 3
-    assert len(MODULES) <= 18
+    assert len(MODULES) <= 19
     assert all(f" {verb} " in out for verb in MODULES)
 
 

@@ -2,18 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from newfound.core.encoder import Encoder
 from newfound.core.errors import UsageError
-from newfound.core.registry import ENCODERS, method_names
+from newfound.core.registry import ENCODERS, method_names, recipe_for
 from newfound.data.dataset import Dataset
+from newfound.data.vectors import from_embeddings, sampled
 from newfound.methods.uno import UNO
-from newfound.run.preflight import preflight
+from newfound.run import preflight as preflights
+from newfound.run.preflight import plan, preflight
 from newfound.run.recipe import build_method
 from newfound.stages.supervised import Known
 from tests.tiny import CPU, tiny_recipe
@@ -159,3 +163,32 @@ def test_a_network_of_pairs_needs_two_images(digits: Dataset) -> None:
 
 def test_without_a_number_of_classes_only_the_stages_are_tried(digits: Dataset) -> None:
     preflight(tiny_recipe("iic"), replace(digits.split, num_novel=None))
+
+
+@pytest.mark.parametrize("method", ["iic", "kmeans"])
+def test_what_a_run_needs_is_counted(method: str, digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = tiny_recipe(method)
+    needed = plan(recipe, digits, preflight(recipe, digits.split))
+    assert (needed.labelled, needed.unlabelled) == (len(digits.split.labelled), len(digits.split.unlabelled))
+    assert needed.seconds > 0
+    assert [line.partition(":")[0] for line in needed.lines] == ["images", "memory", "disk", "time"]
+    needed.check(Path("."))
+    monkeypatch.setattr(preflights, "free_memory", lambda: 2**20)
+    with pytest.raises(UsageError, match=r"Not enough memory: .* and 1 MiB are free\. .*batch_size"):
+        needed.check(Path("."))
+
+
+def test_vectors_that_do_not_fit_need_a_smaller_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    labels = np.where(np.arange(3000) < 60, np.arange(3000) % 3, -1)
+    data = from_embeddings(random.normal(size=(3000, 8)), labels, 4)
+    some, every = (
+        plan(recipe, data, preflight(recipe, sampled(data, recipe.run.sample, 0).split))
+        for recipe in (recipe_for("kmeans", "vectors", {"sample": n, "device": "cpu"}) for n in (1000, 5000))
+    )
+    assert (some.sample, every.sample) == (1000, 2940)
+    assert some.host < every.host
+    assert "1,000 of them trained on" in some.lines[0]
+    monkeypatch.setattr(preflights, "free_memory", lambda: 2**20)
+    with pytest.raises(UsageError, match="smaller sample"):
+        every.check(Path("."))

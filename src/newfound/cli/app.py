@@ -24,6 +24,7 @@ VERBS = {
         "demo": "demo",
         "discover": "discover",
         "estimate": "discover",
+        "plan": "discover",
         "embed": "discover",
         "predict": "runs",
         "export": "classes",

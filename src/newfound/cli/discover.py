@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,9 +16,9 @@ from newfound.cli.results import curve_table, show_results
 from newfound.cli.signals import Stopping
 from newfound.core.errors import UsageError, unknown
 from newfound.core.registry import recipe_for
-from newfound.core.settings import Overrides
+from newfound.core.settings import Overrides, Recipe
 from newfound.core.source import Source
-from newfound.data.dataset import counted
+from newfound.data.dataset import Dataset, counted
 from newfound.data.folders import usual_side
 from newfound.estimate.trial import PREFIX, EstimateConfig
 from newfound.report.figures import draw_estimate, verdict
@@ -26,11 +27,11 @@ from newfound.review.page import write_page
 from newfound.review.review import Review
 from newfound.run.folder import Folder
 from newfound.run.frozen import embed as embed_files
-from newfound.run.frozen import load_data
+from newfound.run.frozen import foresee_data, load_data
 from newfound.run.models import Estimate, Results
 from newfound.run.recipe import split_settings
 from newfound.run.run import Run, check_folder, request_of
-from newfound.run.start import precedent, start
+from newfound.run.start import Start, precedent, start
 from newfound.run.trained import Pictures, has_pictures
 
 EPILOGS = {
@@ -76,15 +77,8 @@ def discover(
     stop_after: opt.StopAfter = None,
 ) -> None:
     """Find the novel classes: pretrain, discover, write the results, assignments and a page."""
-    if follows is None:
-        source = opt.source_of(
-            data, data_dir, subset, labelled, unlabelled, size, strict, num_novel, embeddings, pile
-        )
-    elif out is None or any((data, data_dir, subset, labelled, size, embeddings)):
-        raise UsageError("--from needs --out; of the options of images it takes --unlabelled alone.")
-    else:
-        new, number = unlabelled and Path(unlabelled), opt.number_of(num_novel)
-        source = next_source(Review.open(follows), Folder(out), new or None, number, pile)
+    images = data, data_dir, subset, labelled, unlabelled, size, strict, num_novel, embeddings, pile
+    source = _source(follows, out, *images)
     method, overrides = opt.method_and_settings(method, settings)
     if pretrained is not None:
         overrides["pretrained"] = str(pretrained)
@@ -99,6 +93,33 @@ def discover(
             show_estimate(run.estimate(then_discover=True), run.folder)
         results = run.discover()
     _show(results, run)
+
+
+@wraps(discover, assigned=("__annotations__",))
+def plan(**options: Any) -> None:
+    """Say what discover would need with the same arguments: memory, disk and time."""
+    images = "data data_dir subset labelled unlabelled size strict num_novel embeddings pile"
+    source = _source(options["follows"], options["out"], *map(options.__getitem__, images.split()))
+    method, overrides = opt.method_and_settings(options["method"], options["settings"])
+    auto = options["num_novel"] == opt.AUTO
+    folder, begin, recipe, _ = _begun(source, method, overrides, options["out"], options["resume"], auto)
+    data, seconds = foresee_data(begin.source, folder.cache, recipe.run.device)
+    console().print(data.note)
+    needed = Run(folder, _unknown(data) if auto else data, recipe).plan(seconds)
+    for line in needed.lines:
+        console().print(line)
+    needed.check(folder.path)
+
+
+def _source(follows: Path | None, out: Path | None, *images: Any) -> Source:
+    """The images that the options of discover name."""
+    if follows is None:
+        return opt.source_of(*images)
+    data, data_dir, subset, labelled, unlabelled, size, _, num_novel, embeddings, pile = images
+    if out is None or any((data, data_dir, subset, labelled, size, embeddings)):
+        raise UsageError("--from needs --out; of the options of images it takes --unlabelled alone.")
+    new = Path(unlabelled) if unlabelled else None
+    return next_source(Review.open(follows), Folder(out), new, opt.number_of(num_novel), pile)
 
 
 def _show(results: Results, run: Run) -> None:
@@ -162,17 +183,13 @@ def _opened(
     auto: bool,
 ) -> Iterator[Run]:
     """A run that was checked, with its progress shown; `auto` ignores the known number of novel classes."""
-    folder = Folder(out or Path("runs") / "-".join(filter(None, (source.title, method))))
+    folder, begin, recipe, search = _begun(source, method, settings, out, resume, auto)
     unknown_number = auto or source.benchmark is None is source.num_novel
-    search, others = split_settings(settings) if unknown_number else ({}, settings)
-    begun = precedent(folder, source, resume)
-    begin = start(source, method, others, lambda: usual_side(source), begun)
-    recipe = recipe_for(begin.method, begin.source.name, begin.settings)
     check_folder(folder, request_of(recipe, begin.source), resume, unknown_number)
     with Stopping(stop_after, resume=True) as stopping:
         data = load_data(begin.source, folder.cache, recipe.run.device, stopping)
         if auto:
-            data = replace(data, split=replace(data.split, num_novel=None))
+            data = _unknown(data)
         show_data(data)
         with Progress(cpu_advice(recipe, data.split.look)) as progress:
             run = Run(
@@ -187,6 +204,23 @@ def _opened(
             )
             run.check()
             yield run
+
+
+def _begun(
+    source: Source, method: str | None, settings: Overrides, out: Path | None, resume: bool, auto: bool
+) -> tuple[Folder, Start, Recipe, Overrides]:
+    """The folder of a run, how it begins, its recipe, and the settings of the estimate."""
+    folder = Folder(out or Path("runs") / "-".join(filter(None, (source.title, method))))
+    unknown_number = auto or source.benchmark is None is source.num_novel
+    search, others = split_settings(settings) if unknown_number else ({}, settings)
+    begun = precedent(folder, source, resume)
+    begin = start(source, method, others, lambda: usual_side(source), begun)
+    return folder, begin, recipe_for(begin.method, begin.source.name, begin.settings), search
+
+
+def _unknown(data: Dataset) -> Dataset:
+    """Without the number of novel classes."""
+    return replace(data, split=replace(data.split, num_novel=None))
 
 
 def show_estimate(found: Estimate, folder: Folder) -> None:

@@ -28,6 +28,8 @@ class Hint(Enum):
     CLASSES = "Review.names lists the classes."
     PILE = 'If all of them are novel, pass pile="novel".'
     MEMORY = "Free some, or use a smaller batch_size or smaller images."
+    SAMPLE = "Free some, or set a smaller sample."
+    EMBED = "Free some, or embed them first and use the embeddings."
     NO_STRICT = "Fix or remove the file, or do without strict."
 
 

@@ -3,6 +3,7 @@
 import errno
 import glob
 import json
+import math
 import os
 import secrets
 import shutil
@@ -39,6 +40,19 @@ def check_writable(path: Path) -> None:
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         reason = "Permission denied" if folder.is_dir() else f"{folder} is a file"
         raise RunError(f"Cannot write {path}: {reason}.", Hint.NEW_FOLDER)
+
+
+def free_memory() -> float:
+    """Bytes of memory that this process may still take; infinite where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = float(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 2**10
+        group = Path("/sys/fs/cgroup")  # of a container
+        limit = (group / "memory.max").read_text() if (group / "memory.max").exists() else "max"
+        used = float((group / "memory.current").read_text()) if limit.strip() != "max" else 0.0
+        return free if limit.strip() == "max" else min(free, float(limit) - used)
+    except (OSError, StopIteration, ValueError):
+        return math.inf
 
 
 def check_apart(path: Path, *sources: str | None) -> None:

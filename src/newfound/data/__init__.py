@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from newfound.data.vectors import Frozen
 
 
-def load(source: Source, frozen: "Frozen | None" = None) -> "Dataset":
-    """Read the images of a source; embed them if it has a frozen encoder, which is then given."""
+def load(source: Source, frozen: "Frozen | None" = None, unread: bool = False) -> "Dataset":
+    """Read the images of a source; embed them if it has a frozen encoder, which is then given.
+
+    `unread` leaves a user's own files for later, without a look at them.
+    """
     # Imported here, so that the package itself can be imported without torch.
     from newfound.data.folders import from_folders
     from newfound.data.holdout import hold_out
@@ -52,7 +55,7 @@ def load(source: Source, frozen: "Frozen | None" = None) -> "Dataset":
         source = source.model_copy(update={"embedded_by": dataset.source.embedded_by})
     elif source.labelled and source.unlabelled:
         options = source.model_dump(include={"num_novel", "pile", "size", "strict", "subset"})
-        dataset = from_folders(source.labelled, source.unlabelled, **options, frozen=frozen)
+        dataset = from_folders(source.labelled, source.unlabelled, **options, frozen=frozen, unread=unread)
     else:
         raise UsageError("No images were given.", Hint.SOURCE)
     reason = f"by {source.frozen}" if frozen else dataset.size_reason

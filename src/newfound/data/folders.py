@@ -42,6 +42,7 @@ def from_folders(
     strict: bool = False,
     subset: Positive | None = None,
     frozen: Frozen | None = None,
+    unread: bool = False,
 ) -> Dataset:
     """A data set of images that a user has in files, without truth.
 
@@ -51,7 +52,8 @@ def from_folders(
     may be of known classes, "novel" if not; by default that of the method's paper. `size` is the side
     that images are resized to; by default it is chosen from them. With `strict` a file that cannot be read is
     an error. `subset` keeps the first images of each known class, and as many per novel class at even steps
-    through the unlabelled images. A `frozen` encoder makes vectors of the images.
+    through the unlabelled images. A `frozen` encoder makes vectors of the images. `unread` files are trusted
+    to be images, and decoded when they are used.
     """
     # Absolute paths, so that files have the same names from any working directory.
     labelled, unlabelled = Path(os.path.abspath(labelled)), Path(os.path.abspath(unlabelled))
@@ -76,8 +78,8 @@ def from_folders(
     else:
         side, reason = _side(paths + pile_paths) if size is None else (size, "as requested")
         reading, look = Reading(len(paths) + len(pile_paths)), own_look(side)
-        known_images, kept, known_skipped = open_images(paths, (side, side), strict, reading)
-        pile_images, _, pile_skipped = open_images(pile_paths, (side, side), strict, reading)
+        known_images, kept, known_skipped = open_images(paths, (side, side), strict, reading, unread=unread)
+        pile_images, _, pile_skipped = open_images(pile_paths, (side, side), strict, reading, unread=unread)
         skipped_images, warnings = [*known_skipped, *pile_skipped], reading.warnings
     names, labels = np.unique([known[row][1] for row in kept], return_inverse=True)
     sets = known_images, torch.from_numpy(labels), pile_images
@@ -130,9 +132,16 @@ def pile_files(path: Path) -> tuple[list[str], list[str]]:
 
 
 def open_images(
-    paths: Sequence[str], size: Size, strict: bool, reading: Reading | None = None, crop: bool = False
+    paths: Sequence[str],
+    size: Size,
+    strict: bool,
+    reading: Reading | None = None,
+    crop: bool = False,
+    unread: bool = False,
 ) -> tuple[ImageSet, list[int], list[str]]:
     """The set of the files that can be decoded, their rows in `paths`, and the files left out."""
+    if unread:
+        return StreamedImages(paths, size, crop=crop), list(range(len(paths))), []
     resident = is_resident(len(paths), size)
     pixels, kept, skipped = decode_all(paths, size, strict, reading, resident, crop)
     if paths and not kept:

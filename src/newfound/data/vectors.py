@@ -144,10 +144,10 @@ def sample_rows(number: int, most: int, seed: int) -> Tensor:
     return torch.randperm(number, generator=random)[:most].sort().values
 
 
-def in_memory(dataset: Dataset, most: int, seed: int) -> Dataset:
+def in_memory(dataset: Dataset, most: int, seed: int, quiet: bool = False) -> Dataset:
     """The same, with its vectors in memory; logs whether it is a sample."""
     number, some = len(dataset.split.unlabelled), sampled(dataset, most, seed)
-    if len(some.split.unlabelled) < number:
+    if len(some.split.unlabelled) < number and not quiet:
         sizes = f"{most:,} of {number:,}"
         log.info("training on a random sample of %s vectors; the others are assigned like new ones", sizes)
     labelled, unlabelled = (

@@ -20,8 +20,15 @@ from torch import Tensor
 
 from newfound import data
 from newfound.core.encoder import Encoder
-from newfound.core.errors import DataError, RunError
-from newfound.core.files import UNSEALED, check_writable, read_tensors, reading, write_tensors
+from newfound.core.errors import DataError, Hint, RunError
+from newfound.core.files import (
+    UNSEALED,
+    check_writable,
+    free_memory,
+    read_tensors,
+    reading,
+    write_tensors,
+)
 from newfound.core.source import EncoderVersion, Source
 from newfound.data.dataset import Dataset, counted
 from newfound.data.decode import digest_of, digests_of
@@ -42,6 +49,10 @@ PAUSE = 30.0
 ENOUGH, LONG = 3.0, 10.0
 """Seconds: after so many the rest can be foreseen, and is announced if it takes longer than that."""
 CHUNK = 1000
+COPIES, MANY = 4, 100_000
+"""Of the vectors that are in memory at once; images whose vectors may need too much of it."""
+SOME = 64
+"""Images that tell how long embedding takes."""
 """Loaded images whose digests are taken together."""
 Part = tuple[list[str], Tensor]
 """Digests of images (m,) and their vectors (m, V, D)."""
@@ -59,6 +70,15 @@ def load_data(
 ) -> Dataset:
     """Read the images of a source; with a frozen encoder, as vectors."""
     return data.load(source, Embeddings(source, cache, device, should_stop) if source.frozen else None)
+
+
+def foresee_data(source: Source, cache: Path, device: str = "auto") -> tuple[Dataset, float]:
+    """The same without reading all images, and the seconds that a frozen encoder would take.
+
+    Of images for a frozen encoder only some are embedded, and all have the vector of one of these.
+    """
+    foreseen = Foreseen(source, cache, device) if source.frozen else None
+    return data.load(source, foreseen, unread=True), foreseen.seconds if foreseen else 0.0
 
 
 class Embeddings:
@@ -88,6 +108,7 @@ class Embeddings:
 
     def files(self, paths: Sequence[str], strict: bool) -> tuple[EmbeddedImages, list[int], list[str]]:
         """The vectors of files that can be read, their rows in `paths`, and the others with the reason."""
+        self.check_memory(len(paths))
         digests, failed = digests_of(paths, strict)
         tried = set[int]()
 
@@ -107,6 +128,15 @@ class Embeddings:
         if failed and not kept:
             raise DataError(f"None of {len(paths):,} image files can be read. The first is {failed[0]}.")
         return self._set(vectors, [paths[row] for row in kept], [digests[row] for row in kept]), kept, failed
+
+    def check_memory(self, number: int) -> None:
+        """Refuse, before any work, more images than there is memory for their vectors."""
+        if number < MANY:
+            return
+        needed = COPIES * number * self.views * self.embedder.encoder.dim * 2
+        if needed > free_memory():
+            sizes = f"{needed / 2**30:.1f} GiB, and {free_memory() / 2**30:.1f} GiB are free"
+            raise RunError(f"The vectors of {number:,} images need {sizes}.", Hint.EMBED)
 
     def images(self, images: ImageSet) -> EmbeddedImages:
         """The vectors of loaded images, or of the files that they come from."""
@@ -194,6 +224,35 @@ class Embeddings:
                     found.update(zip(unpacked(tensors["digests"].numpy()), tensors["vectors"], strict=True))
             except RunError as error:
                 log.warning("%s The images are embedded again.", error)
+        return found
+
+
+class Foreseen(Embeddings):
+    """Embeds some images to tell how long all would take."""
+
+    seconds = 0.0
+
+    def files(self, paths: Sequence[str], strict: bool) -> tuple[EmbeddedImages, list[int], list[str]]:
+        self.check_memory(len(paths))
+        some = [paths[row * len(paths) // SOME] for row in range(min(SOME, len(paths)))]
+        return (
+            self._foreseen(paths, (each.vectors for each in self.embedder.files(some))),
+            [*range(len(paths))],
+            [],
+        )
+
+    def images(self, images: ImageSet) -> EmbeddedImages:
+        some = images.select(torch.arange(min(SOME, len(images))))
+        return self._foreseen(images.names, self.embedder.images(some))
+
+    def _foreseen(self, names: Sequence[str], batches: Iterator[Tensor]) -> EmbeddedImages:
+        vectors = next(batches)
+        start, done = time.monotonic(), sum(map(len, batches))
+        if done:
+            new = max(len(names) - len(self.cached()), 0)
+            self.seconds += (time.monotonic() - start) / done * new
+        found = EmbeddedImages(vectors[:1].expand(len(names), -1, -1), names)
+        found.digests = names
         return found
 
 

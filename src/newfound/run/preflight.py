@@ -1,8 +1,14 @@
-"""Every stage tried on two samples before any long work: settings that cannot work fail here."""
+"""Before any long work: every stage tried on two samples, and what a run will need.
 
+Settings that cannot work fail here, and runs that do not fit into memory or onto the disk.
+"""
+
+import logging
+import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +17,31 @@ from torch import Tensor
 
 from newfound.core import dist
 from newfound.core.errors import Hint, NewfoundError, UsageError, ran_out_of_memory, reason_of
+from newfound.core.files import free_memory
 from newfound.core.learner import Learner, Method
-from newfound.core.records import Clock, Losses, Outputs, Task
+from newfound.core.records import Clock, Losses, Outputs, Task, total
 from newfound.core.registry import method_entry, method_names
 from newfound.core.settings import Recipe
 from newfound.data.augment import evaluation_view
-from newfound.data.dataset import Split
+from newfound.data.dataset import Dataset, Look, Split
+from newfound.data.folders import is_resident
+from newfound.data.images import ResidentImages
+from newfound.data.vectors import in_memory, sampled
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
+from newfound.engine.evaluate import TrainingBank, Viewer, scores_of
+from newfound.run.events import duration
 from newfound.run.recipe import build_method, build_stage, encoder_name, extra_loss, stage_loader
 from newfound.run.weights import load_encoder, load_pretrained
 
 CPU = torch.device("cpu")
 SMALL_CROP = 0.25
 """The work of a small crop, that of a large one being 1."""
+TRIED = {"cpu": 16, "cuda": 128}
+"""Images of 224 pixels in a step that is measured, at most."""
+WARM_UP, FORESEEN, STEEP = 500, (2_000, 4_000), 2.5
+"""Vectors that tell how long all of them take, after some; and how steep a growth is quadratic."""
+PROGRAM, COPIES, NAME = 600 * 2**20, 6, 100
+"""Bytes of the program itself; copies of vectors that clustering makes; bytes of an image in the tables."""
 FEW = 2
 """Images of each kind in a trial batch: more than one, for statistics over the batch."""
 
@@ -62,6 +80,179 @@ def preflight(recipe: Recipe, split: Split) -> dict[str, float]:
         if constrained:
             _check_constraints(out, losses, recipe, split.task)
     return work
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will need, as far as it can be foreseen; sizes are in bytes."""
+
+    labelled: int
+    unlabelled: int
+    sample: int
+    """Unlabelled vectors that are trained on."""
+    look: Look
+    data: int
+    resident: bool
+    """Whether all of them are in memory, or read when they are needed."""
+    host: int
+    loaded: int
+    """How much of that is in memory already."""
+    gpu: int
+    """0 where there is none."""
+    disk: int
+    seconds: float
+    estimated: bool
+    """Whether the time for the number of novel classes has to be added."""
+    embedding: float
+    """Seconds of it."""
+
+    @property
+    def lines(self) -> list[str]:
+        """In words."""
+        vectors, sample = self.look.kind == "vectors", f", {self.sample:,} of them trained on"
+        noun, kept = "vectors" if vectors else "images", "in memory" if self.resident else "read when needed"
+        unknown = ", and the time to estimate the number of novel classes" * self.estimated
+        embedding = f", {duration(self.embedding)} of it to embed the images" * (self.embedding > 0)
+        return [
+            f"{noun}: {self.labelled:,} labelled, {self.unlabelled:,} unlabelled"
+            + sample * (self.sample < self.unlabelled)
+            + f", {_size(self.data)}, {kept}",
+            f"memory: about {_size(self.host)}, {_size(free_memory())} free",
+            *([f"GPU memory: about {_size(self.gpu)}, {_size(_free_gpu())} free"] if self.gpu else []),
+            f"disk: about {_size(self.disk)}",
+            f"time: about {duration(self.seconds)}{embedding}{unknown}",
+        ]
+
+    def check(self, place: Path) -> None:
+        """Refuse what does not fit; `place` is where the run is written."""
+        vectors = self.look.kind == "vectors"
+        hint = Hint.SAMPLE if vectors else Hint.MEMORY
+        folder = next(each for each in (place.absolute(), *place.absolute().parents) if each.exists())
+        for what, needed, free, remedy in (
+            ("memory", self.host - self.loaded, free_memory(), hint),
+            ("GPU memory", self.gpu, _free_gpu(), hint),
+            (f"disk space in {folder}", self.disk, shutil.disk_usage(folder).free, Hint.NEW_FOLDER),
+        ):
+            if needed > free:
+                sizes = f"about {_size(needed)}, and {_size(free)} are free"
+                raise UsageError(f"Not enough {what}: the run needs {sizes}.", remedy)
+
+
+def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: float = 0.0) -> Plan:
+    """Measure a step of every stage, or on vectors a small part of the work, and count up.
+
+    `work` is what `preflight` returned, `embedding` the seconds that come before it.
+    """
+    device, seen = resolve_device(recipe.run.device), sampled(data, recipe.run.sample, recipe.run.seed)
+    seconds, training, weights, dim = embedding, 0.0, 0, 0
+    split = replace(seen.split, num_novel=data.num_novel or seen.split.num_known)
+    for stage, amount in work.items():
+        learner = build_stage(stage, recipe, split.task, split.look, device)
+        dim, weights = learner.encoder.dim, sum(each.nbytes for each in learner.state_dict().values())
+        if recipe.train[stage].epochs:
+            per_crop, per_image = _measured(stage, learner, recipe, split, device)
+            seconds += amount * per_crop
+            # Weights, their gradients, moments, and as much again while they are updated.
+            batch = min(recipe.train[stage].batch_size, len(split.labelled) + len(split.unlabelled))
+            training = max(training, per_image * batch + 4 * weights)
+        elif stage == "discover":
+            seconds += _foreseen(recipe, split, device)
+            training = max(training, COPIES * 4 * dim * (len(split.labelled) + len(split.unlabelled)))
+    look, vectors = split.look, split.look.kind == "vectors"
+    n_l, n_u, task = len(data.split.labelled), len(data.split.unlabelled), split.task
+    each = data.split.unlabelled.size[0] * look.size * 2 if vectors else 3 * look.stored**2
+    resident = vectors or is_resident(max(n_l, n_u), (look.stored, look.stored))
+    kept = each * (n_l + len(split.unlabelled)) if resident else 0
+    predicted = n_u * (4 * (task.num_classes + task.num_novel) + 2 * dim)
+    on_gpu = device.type == "cuda"
+    return Plan(
+        labelled=n_l,
+        unlabelled=n_u,
+        sample=len(split.unlabelled),
+        look=look,
+        data=each * (n_l + n_u),
+        resident=resident and len(split.unlabelled) == n_u,
+        host=int(PROGRAM + kept + 3 * predicted + (0 if on_gpu else training)),
+        loaded=sum(
+            each.pixels.untyped_storage().nbytes()
+            for each in (data.split.labelled, data.split.unlabelled)
+            if isinstance(each, ResidentImages)
+        ),
+        gpu=int(training + (kept if 2 * kept < _free_gpu() else 0)) if on_gpu else 0,
+        disk=3 * weights + predicted + NAME * n_u + (each * (n_l + n_u) if embedding else 0),
+        seconds=seconds,
+        estimated=data.num_novel is None,
+        embedding=embedding,
+    )
+
+
+def _measured(
+    stage: str, learner: Learner, recipe: Recipe, split: Split, device: torch.device
+) -> tuple[float, float]:
+    """The seconds of a crop and the bytes of an image in a training step, from steps of a few images."""
+    train, saved = recipe.train[stage], dict[int, int]()
+    pixels = 1 if split.look.kind == "vectors" else split.look.size**2
+    most = max(TRIED[device.type] * 224**2 // pixels, 2 * learner.fewest, 4)
+    few = replace(train, batch_size=min(most, train.batch_size), classes_per_batch=0)
+    loader = stage_loader(stage, learner, replace(recipe, train={stage: few}), split, device)
+    batch, clock = loader.batch(next(loader.draws(0))), Clock(torch.zeros((), device=device))
+
+    def keep(tensor: Tensor) -> Tensor:
+        saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    precision = resolve_precision(recipe.run.precision, device)
+    for _ in range(2):  # the first is slower
+        start = time.perf_counter()
+        with (
+            torch.random.fork_rng(devices=[]),
+            torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+            torch.autocast(device.type, precision, enabled=precision != torch.float32),
+        ):
+            losses = total(learner.train().loss(learner(batch, clock), batch, clock))
+        if losses.requires_grad:
+            losses.backward()  # type: ignore[no-untyped-call]
+        losses.item()  # waits for a GPU
+        seconds = time.perf_counter() - start
+        bytes_saved, saved = sum(saved.values()), {}
+    parameters = sum(each.nbytes for each in learner.parameters())
+    crops = (learner.views.large + SMALL_CROP * learner.views.small) * loader.batch_size
+    return seconds / crops, max(bytes_saved - parameters, 0) / loader.batch_size
+
+
+def _foreseen(recipe: Recipe, split: Split, device: torch.device) -> float:
+    """The seconds of a method that trains nothing, from those on two small samples of the pile.
+
+    It grows with the number of vectors, or with its square if twice as many take far more than twice as long.
+    """
+    number, times = len(split.unlabelled), []
+    sizes = [size for size in FORESEEN if size < number] or [number]
+    for size in (WARM_UP, *sizes):
+        some = in_memory(Dataset("", split, None, ()), size, 0, quiet=True).split.to(device)
+        method = build_method(recipe, some.task, some.look, device)
+        viewer, start = Viewer(method, some.look, device, torch.float32), time.perf_counter()
+        logging.disable(logging.INFO)  # what it would say is not about the run
+        try:
+            with torch.random.fork_rng(devices=[]):
+                method.begin(TrainingBank(viewer, some))
+        finally:
+            logging.disable(logging.NOTSET)
+        scores_of(method, viewer, some.unlabelled)
+        times.append(time.perf_counter() - start)
+    times = times[1:]
+    if len(times) < len(FORESEEN):
+        return times[-1] * number / sizes[-1]
+    power = 2 if times[1] > STEEP * times[0] else 1
+    slope = max(times[1] - times[0], 0) / (sizes[1] ** power - sizes[0] ** power)
+    return float(times[1] + slope * (number**power - sizes[1] ** power))
+
+
+def _free_gpu() -> float:
+    return float(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else 0.0
+
+
+def _size(number: float) -> str:
+    return f"{number / 2**30:,.1f} GiB" if number >= 2**29 else f"{number / 2**20:,.0f} MiB"
 
 
 def _try(stage: str, learner: Learner, recipe: Recipe, split: Split) -> tuple[Outputs, Losses]:

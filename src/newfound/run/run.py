@@ -23,12 +23,14 @@ from newfound.run.events import Watch, ignore, never
 from newfound.run.finish import finish
 from newfound.run.folder import Folder
 from newfound.run.models import Estimate, Request, Results
-from newfound.run.preflight import preflight
+from newfound.run.preflight import Plan, plan, preflight
 from newfound.run.recipe import NETWORK_STAGES, build_method, encoder_name
 from newfound.run.training import Training
 from newfound.run.weights import load_pretrained
 
 log = logging.getLogger(__name__)
+LONG, LARGE = 2e6, 50_000
+"""Crops of all stages, and unlabelled vectors, from which on a run says beforehand what it will need."""
 
 
 def source_of(data: Dataset) -> Source:
@@ -122,6 +124,18 @@ class Run:
             number = self.data.num_novel  # any number tells whether the settings fit
             split = replace(self._seen.split, num_novel=1 if number is None else number)
             self.work = preflight(self.recipe, split)
+            vectors = len(split.unlabelled) if split.look.kind == "vectors" else 0
+            if sum(self.work.values()) > LONG or vectors > LARGE:
+                needed = self.plan()
+                needed.check(self.folder.path)
+                for line in needed.lines:
+                    log.info(line)
+
+    def plan(self, embedding: float = 0.0) -> Plan:
+        """What the run will need; `embedding` is the time of what comes before it."""
+        number = self.data.num_novel
+        split = replace(self._seen.split, num_novel=1 if number is None else number)
+        return plan(self.recipe, self.data, self.work or preflight(self.recipe, split), embedding)
 
     @property
     def source(self) -> Source:
