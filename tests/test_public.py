@@ -150,7 +150,7 @@ def test_own_files_are_found_again_from_another_folder(
     assert source.num_novel == 2
     written = newfound.Review.open(tmp_path / "run").assignments.images
     assert set(written) == {str(path) for path in (tmp_path / "pile").iterdir()}
-    assert len(Pictures.load(Folder(tmp_path / "run"))(np.arange(12))) == 12
+    assert len(Pictures.load(Folder(tmp_path / "run"))(range(12), 99)) == 12
 
 
 def test_what_is_refused_before_anything_is_written(tmp_path: Path) -> None:

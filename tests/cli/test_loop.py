@@ -15,7 +15,7 @@ from newfound.review.review import Review
 from newfound.review.server import Live, Server
 from newfound.run.folder import Folder
 from newfound.run.trained import Pictures
-from tests.cli.browser import CHROMIUM, Browser
+from tests.browser import CHROMIUM, Browser
 from tests.cli.calls import works
 
 pytestmark = [
@@ -87,21 +87,21 @@ def reviewed(browser: Browser, run: Folder, *names: tuple[str, str]) -> None:
     with Server(Live(run, Pictures.load(run))) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         browser.open(server.address)
-        edits = browser.value("seen")
+        edits = browser.value("data.seen")
 
         def edited() -> None:
             nonlocal edits
             edits += 1
-            browser.wait(f"document.readyState === 'complete' && seen === {edits}")
+            browser.wait(f"data.seen === {edits} && !busy")
 
-        browser.click("#accept")
+        browser.click("[data-act=accept]")
         edited()
-        browser.click(".card img[data-row]")
-        browser.wait("!into.hidden")
-        browser.enter("#into", "unsorted")
+        browser.click(".card .picture")
+        browser.click("[data-act=move]")
+        browser.enter("#choose input", "unsorted")
         edited()
         for own, name in names:
-            browser.enter(f'input[data-class="{own}"]', name)
+            browser.enter(f'input[aria-label="Name of {own}"]', name)
             edited()
         server.shutdown()
 

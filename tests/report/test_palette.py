@@ -1,15 +1,14 @@
-"""Colours that colour-blind readers can tell apart, names that fit a figure, and thumbnails."""
+"""Marks that colour-blind readers can tell apart, and names that fit a figure."""
 
-import base64
-import io
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
-from PIL import Image
+from numpy.typing import NDArray
 
-from newfound.report.palette import SIDE, colour, data_uri, numbered
+from newfound.report.palette import UNSORTED_MARK, mark, numbered
 
 # Machado, Oliveira and Fernandes (2009), full severity, on linear RGB.
 VISION = {
@@ -22,23 +21,36 @@ TO_XYZ = np.array([[0.4339, 0.3762, 0.1899], [0.2126, 0.7152, 0.0722], [0.0177, 
 """Relative to the white point, so that white is (1, 1, 1)."""
 
 
+def linear(colours: Sequence[str]) -> NDArray[np.floating]:
+    rgb = np.array([to_rgb(each) for each in colours])
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+MARKS = [*(mark(index, known=False) for index in range(10)), UNSORTED_MARK]
+LIGHT, DARK = [each.light for each in MARKS], [each.dark for each in MARKS]
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("vision", VISION)
-def test_any_two_of_the_ten_colours_differ_clearly(vision: str) -> None:
-    rgb = np.array([to_rgb(colour(index)) for index in range(10)])
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    x, y, z = np.cbrt(TO_XYZ @ np.clip(np.array(VISION[vision]) @ linear.T, 0.009, 1))
+def test_any_two_of_the_colours_differ_clearly(vision: str, colours: Sequence[str]) -> None:
+    seen = np.array(VISION[vision]) @ linear(colours).T
+    x, y, z = np.cbrt(TO_XYZ @ np.clip(seen, 0.009, 1))
     lab = np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=1)
-    assert min(np.linalg.norm(a - b) for a, b in combinations(lab, 2)) > 12
+    assert min(np.linalg.norm(a - b) for a, b in combinations(lab, 2)) > 16
+
+
+@pytest.mark.parametrize(("colours", "background"), [(LIGHT, "#ffffff"), (DARK, "#1d2026")])
+def test_all_stand_out_from_the_background(colours: Sequence[str], background: str) -> None:
+    """Contrast of at least 3 to 1, as the WCAG ask of graphics."""
+    *own, page = 0.05 + linear([*colours, background]) @ [0.2126, 0.7152, 0.0722]
+    assert all(max(each, page) / min(each, page) >= 3 for each in own)
+
+
+def test_sixty_known_and_sixty_novel_classes_have_marks_of_their_own() -> None:
+    marks = [mark(index, known) for known in (True, False) for index in range(60)]
+    assert len({*marks, UNSORTED_MARK}) == 121
+    assert UNSORTED_MARK.path not in {each.path for each in marks}
 
 
 def test_long_names_are_cut_and_all_are_numbered() -> None:
     assert numbered(["cat", "a name that would never fit", "2"]) == ["0 cat", "1 a name that would…", "2"]
-
-
-@pytest.mark.parametrize(("side", "kind"), [(8, "PNG"), (300, "JPEG")])
-def test_a_thumbnail_is_the_image(side: int, kind: str) -> None:
-    header, code = data_uri(np.full((3, side, 2 * side), 90, np.uint8)).split(",")
-    image = Image.open(io.BytesIO(base64.b64decode(code)))
-    assert (header, image.format) == (f"data:image/{kind.lower()};base64", kind)
-    assert image.size == ((16, 8) if side == 8 else (SIDE, SIDE // 2))
-    assert abs(np.asarray(image).astype(int) - 90).max() <= 2

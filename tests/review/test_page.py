@@ -4,18 +4,23 @@ import json
 import re
 import shutil
 import subprocess
+from base64 import b64decode
+from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 from newfound.core.errors import UsageError
 from newfound.core.files import write_record
+from newfound.core.source import Source
 from newfound.metrics.report import Clusters, Score, TaskAware
 from newfound.review.edits import Edit, Merge, Rename, write_edits
-from newfound.review.page import SHOWN, Snapshot, check_page, write_page
+from newfound.review.page import QUEUE, SHOWN, THUMBNAIL, Snapshot, check_page, write_page
 from newfound.review.review import Review
 from newfound.run.folder import Folder
 from newfound.run.models import Calibration, EstimatedNumber, Trust
@@ -26,13 +31,12 @@ Floats = NDArray[np.floating]
 KNOWN = ["ant", "<i>bee</i>"]
 
 
-class Grey:
-    """Images of one grey each, their row."""
-
-    size = 24
-
-    def __call__(self, rows: NDArray[np.integer], /) -> list[NDArray[np.uint8]]:
-        return [np.full((3, 20, 24), row, np.uint8) for row in rows]
+def grey(rows: Sequence[int], side: int) -> list[bytes]:
+    """Images of one grey each, their row, as large as they may be."""
+    files = [BytesIO() for _ in rows]
+    for row, file in zip(rows, files, strict=True):
+        Image.new("L", (side, side // 2), row).save(file, "JPEG")
+    return [file.getvalue() for file in files]
 
 
 def some_logits(count: int = 40, classes: int = 4) -> Floats:
@@ -47,7 +51,7 @@ def some_run(path: Path, count: int = 40, **facts: Any) -> Folder:
 
 
 def drawn(folder: Folder) -> str:
-    write_page(Review(folder), Grey())
+    write_page(Review(folder), grey)
     return folder.report.read_text(encoding="utf-8")
 
 
@@ -58,16 +62,16 @@ def page(tmp_path: Path) -> str:
 
 def test_it_loads_nothing_from_elsewhere(page: str) -> None:
     assert "http" not in page
-    assert all(source.startswith("data:image/") for source in re.findall(r'src="([^"]+)"', page))
+    assert not re.findall(r'src="', page)
+    assert all(each.startswith("data:image/jpeg;base64,") for each in facts(page)["pictures"].values())
     assert not re.findall(r"<link|@import|url\(", page)
 
 
 def test_it_tells_what_was_found(page: str) -> None:
     assert "<h1>2 new classes in 40 images</h1>" in page
-    assert "the number was set by the user." in page
     assert "so there is no accuracy" in page
     assert "newfound discover iic &#39;my run&#39;" in page
-    assert re.findall(r'<input data-class="([^"]*)"', page) == ["novel-1", "novel-2"]
+    assert re.findall(r'aria-label="Name of ([^"]*)"', page) == ["novel-1", "novel-2"]
 
 
 def test_names_and_files_are_text_and_never_markup(page: str) -> None:
@@ -85,13 +89,36 @@ def test_the_script_can_be_read(page: str, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+def facts(page: str) -> dict[str, Any]:
+    """What the scripts are told."""
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    told: dict[str, Any] = json.loads(found)
+    return told
+
+
 def test_every_image_is_on_the_map(page: str) -> None:
-    (found,) = re.findall(r"const points = (\[.*\]);", page)
-    points = json.loads(found)
-    assert [point["file"] for point in points] == [f"pile/<b>&{row}.png" for row in range(40)]
-    assert {0.0, 1.0} <= {point["x"] for point in points} | {point["y"] for point in points}
-    assert all(0 <= point[axis] <= 1 for point in points for axis in "xy")
-    assert {point["name"] for point in points} == {"novel-1", "novel-2"}
+    told = facts(page)
+    rows, *places = zip(*told["points"], strict=True)
+    assert [told["images"][str(row)][0] for row in rows] == [f"pile/<b>&{row}.png" for row in range(40)]
+    assert {0.0, 1.0} <= {value for axis in places for value in axis}
+    assert all(0 <= value <= 1 for axis in places for value in axis)
+    names = [each["name"] for each in told["classes"]]
+    assert {names[place] for _, place, _ in told["images"].values()} == {"novel-1", "novel-2"}
+
+
+def test_no_two_classes_look_alike(page: str) -> None:
+    marks = [tuple(each["mark"]) for each in facts(page)["classes"]]
+    assert len({path_and_colour[:2] for path_and_colour in marks}) == len(marks) == 5
+
+
+def test_many_pictures_are_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sizes(page: str) -> set[tuple[int, int]]:
+        files = [b64decode(each.partition(",")[2]) for each in facts(page)["pictures"].values()]
+        return {Image.open(BytesIO(file)).size for file in files}
+
+    assert sizes(drawn(some_run(tmp_path / "few"))) == {(THUMBNAIL, THUMBNAIL // 2)}
+    monkeypatch.setattr("newfound.review.page.MOST_PIXELS", 40 * 100**2)
+    assert sizes(drawn(some_run(tmp_path / "many"))) == {(100, 50)}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -110,23 +137,40 @@ def test_known_classes_of_a_mixed_pile_are_shown_until_they_are_accepted(tmp_pat
     logits = some_logits(40, 4)
     folder = write_run(tmp_path, logits, kind="mixed")
     known = np.flatnonzero(softmax(logits).argmax(1) < 2)
-    page, now = drawn(folder), Snapshot(Review(folder), Review(folder).pile)
+    page, now = drawn(folder), Snapshot(Review(folder))
     assert f"{len(known)} images are of known classes" in page
     assert f"{len(known)} images are to be accepted" in page
     assert sum(each.size for each in now.known) == now.open_known == len(known)
     np.testing.assert_allclose(now.confidence, softmax(logits).max(1), rtol=1e-5)
-    assert len(now.queue) == 40
+    assert len(now.queue) == QUEUE
     Review(folder).accept()
-    after = Snapshot(Review(folder), Review(folder).pile)
+    after = Snapshot(Review(folder))
     assert (after.open_known, sorted(after.queue.tolist())) == (0, sorted({*range(40)} - {*known.tolist()}))
     assert "to be accepted" not in drawn(folder)
+
+
+def test_unsorted_images_are_reviewed_apart_until_they_are_moved(tmp_path: Path) -> None:
+    logits = some_logits()
+    folder = write_run(tmp_path, logits, unsorted=[row < 5 for row in range(40)])
+    now, sure = Snapshot(Review(folder)), softmax(logits[:, 2:]).max(1)
+    assert now.left_over.tolist() == sorted(range(5), key=lambda row: -sure[row])
+    assert not {*range(5)} & {*now.queue.tolist()}
+    Review(folder).move_rows("ant", [2])
+    assert 2 not in Snapshot(Review(folder)).left_over
+    assert "Unsorted images, those most similar" in drawn(folder)
+
+
+def test_it_says_who_set_the_number(tmp_path: Path) -> None:
+    assert "the number was set by the user." in drawn(some_run(tmp_path / "own"))
+    demo = some_run(tmp_path / "demo", source=Source(benchmark="digits"))
+    assert "the number is the true one, known from the data set." in drawn(demo)
 
 
 def test_classes_without_images_do_not_count(tmp_path: Path) -> None:
     page = drawn(write_run(tmp_path, np.tile([0.0, 0.0, 2.0, -2.0], (40, 1))))
     assert "<h1>1 new class in 40 images</h1>" in page
     assert "given 2 classes to find" in page
-    assert "No images." in page
+    assert '<p class="count">0 images</p>' in page
     assert "The command of this run" not in page
 
 
@@ -160,7 +204,7 @@ def test_it_says_what_confidence_means(tmp_path: Path) -> None:
 def test_only_our_pages_are_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     check_page(path)
-    write_page(Review(some_run(tmp_path / "run")), Grey(), path)
+    write_page(Review(some_run(tmp_path / "run")), grey, path)
     check_page(path)
     path.write_text("<html>mine</html>")
     for other in (path, tmp_path):
@@ -172,7 +216,7 @@ def seen(path: Path, logits: Floats, *edits: Edit) -> Snapshot:
     """What the page shows of a run with two known classes after some edits."""
     review = Review(write_run(path, logits))
     write_edits(review.folder.edits, review.digest, edits)
-    return Snapshot(Review(review.folder), review.pile)
+    return Snapshot(Review(review.folder))
 
 
 def test_every_class_by_definition(tmp_path: Path) -> None:
@@ -203,7 +247,7 @@ def test_every_class_by_definition(tmp_path: Path) -> None:
 def test_a_copy_of_a_labelled_image_is_certain(tmp_path: Path) -> None:
     logits = np.random.default_rng(0).normal(size=(3, 4))
     review = Review(write_run(tmp_path, logits, digests=["a", "b", "c"], labelled={"b": 1}))
-    found = Snapshot(review, review.pile).confidence
+    found = Snapshot(review).confidence
     np.testing.assert_allclose(found, review.assignments.confidence, atol=1e-4)
     assert found[1] == 1
 

@@ -96,6 +96,14 @@ def decode(
         return np.array(resized(upright_rgb(image, size and max(size), note), size, crop))
 
 
+def scaled(path: str | Path, side: int) -> Image.Image:
+    """One file in its own proportions, at most `side` pixels wide and high."""
+    with _opened(path) as image:
+        small = upright_rgb(image, side)
+        small.thumbnail((side, side))
+        return small
+
+
 def upright_rgb(
     image: ImageFile.ImageFile, side: int | None = None, note: Callable[[int], None] | None = None
 ) -> Image.Image:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from newfound.report.palette import colour, numbered
+from newfound.report.palette import colour, numbered, shape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ MOST_POINTS = 1200
 def draw_tsne(
     logits: Floats, labels: Ints, class_names: Sequence[str], num_known: int, title: str, axes: "Axes"
 ) -> None:
-    """Map logits (n, C) of images with classes (n,); known classes are dots, novel ones triangles."""
+    """Map logits (n, C) of images with classes (n,); ten known classes are dots, ten novel ones triangles."""
     chosen = stratified(labels, MOST_POINTS)
     labels, points = labels[chosen], embed(logits[chosen])
     area = float(np.clip(16000 / len(points), 9, 45))
@@ -31,7 +31,7 @@ def draw_tsne(
             x,
             y,
             s=area if index < num_known else 1.4 * area,
-            marker="o" if index < num_known else "^",
+            marker=("osDph8" if index < num_known else "^v<>PX")[shape(index)],
             color=colour(index),
             alpha=0.75,
             linewidths=0,

@@ -1,57 +1,62 @@
-"""What figures and pages share: colours that colour-blind readers can tell apart, names, thumbnails."""
+"""What figures and pages share: marks that colour-blind readers can tell apart, and names."""
 
-import base64
-import io
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
-
-SIDE = 72
-"""Pixels of a thumbnail, at most."""
-TINY = 16
-"""Up to this side images are stored without loss, and shown with visible pixels."""
-# Paul Tol's muted scheme, its pale yellow made stronger to be seen on white, and near-black.
-_COLOURS = (
-    *("#332288", "#88ccee", "#117733", "#eebb33", "#cc6677"),
-    *("#882255", "#44aa99", "#999933", "#aa4499", "#222222"),
+Pictures = Callable[[Sequence[int], int], list[bytes]]
+"""Rows of a run's unlabelled images, and the most pixels wide and high → files for a browser."""
+# Any two differ clearly for every kind of colour blindness, and all stand out from the background:
+# from white, and from the nearly black one of the dark theme.
+_LIGHT = (
+    *("#0055ff", "#cc7755", "#227700", "#cc0055", "#990099"),
+    *("#0099aa", "#669900", "#772211", "#000099", "#222222"),
+)
+_DARK = (
+    *("#0077ff", "#ff9944", "#99ee77", "#dd2266", "#bb44bb"),
+    *("#00ddff", "#eecc11", "#cc6600", "#ff66cc", "#f2f2f2"),
+)
+_SHAPES = (
+    "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z",
+    "M-.9-.9H.9V.9H-.9Z",
+    "M0-1.1 1.1.9H-1.1Z",
+    "M0-1.2 1.2 0 0 1.2-1.2 0Z",
+    "M0 1.1 1.1-.9H-1.1Z",
+    "M-.4-1.1H.4V-.4H1.1V.4H.4V1.1H-.4V.4H-1.1V-.4H-.4Z",
 )
 
 
+class Mark(NamedTuple):
+    """How a page draws the images of a class."""
+
+    path: str
+    """SVG, around the origin, about 2 wide and high."""
+    light: str
+    """The colour on white."""
+    dark: str
+    """The colour on black."""
+    filled: bool
+
+
+UNSORTED_MARK = Mark("M-.9-.9.9.9M-.9.9.9-.9", "#7a7a7a", "#999999", False)
+"""Of images in no class."""
+
+
 def colour(index: int) -> str:
-    """The colour of a class; beyond ten they repeat, and the index drawn beside them tells classes apart."""
-    return _COLOURS[index % len(_COLOURS)]
+    """On white; beyond ten colours repeat."""
+    return _LIGHT[index % len(_LIGHT)]
+
+
+def shape(index: int) -> int:
+    """One of six, another one for every ten classes."""
+    return index // len(_LIGHT) % len(_SHAPES)
+
+
+def mark(index: int, known: bool) -> Mark:
+    """Of a class; known ones are outlines. The first 60 known and the first 60 novel marks all differ."""
+    return Mark(_SHAPES[shape(index)], colour(index), _DARK[index % len(_DARK)], not known)
 
 
 def numbered(names: Sequence[str]) -> list[str]:
     """Class names after their index, as in the figures; long ones are cut, and a dollar starts no formula."""
     short = ((name if len(name) <= 18 else f"{name[:17]}…").replace("$", r"\$") for name in names)
     return [name if name == str(index) else f"{index} {name}" for index, name in enumerate(short)]
-
-
-class Pictures(Protocol):
-    """The unlabelled images of a run, for people to look at."""
-
-    @property
-    def size(self) -> int:
-        """The side of the images as the network saw them."""
-
-    def __call__(self, rows: NDArray[np.integer], /) -> list[NDArray[np.uint8]]:
-        """(m,) → m images (3, H, W)."""
-
-
-def thumbnail(pixels: NDArray[np.uint8]) -> tuple[bytes, str]:
-    """(3, H, W) → a small picture and its media type."""
-    image = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-    image.thumbnail((SIDE, SIDE))
-    out, kind = io.BytesIO(), "PNG" if max(image.size) <= TINY else "JPEG"
-    image.save(out, kind, quality=80)
-    return out.getvalue(), f"image/{kind.lower()}"
-
-
-def data_uri(pixels: NDArray[np.uint8]) -> str:
-    """(3, H, W) → the `src` of an <img> on a page that embeds its pictures."""
-    content, kind = thumbnail(pixels)
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

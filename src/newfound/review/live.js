@@ -1,72 +1,136 @@
-// The live page: every edit is sent to the server, then the page is reloaded.
-// The selection and unsent names survive the reload.
-const message = document.getElementById("message"), into = document.getElementById("into");
-const fields = [...document.querySelectorAll("input[data-class]")];
-const load = key => JSON.parse(sessionStorage.getItem(key + location.pathname) ?? "[]");
-const store = (key, values) => sessionStorage.setItem(key + location.pathname, JSON.stringify(values));
-const selected = new Set(load("selected"));
-let busy = false;
+// The review: images are selected, and every edit is sent to the server; then the classes are shown anew.
+const selected = new Set(), message = find("#message");
+let busy = false, last = null;  // the image that was clicked last
 
-function show(row) {
-  for (const each of document.querySelectorAll(`img[data-row="${row}"]`)) each.classList.toggle("selected", selected.has(row));
-  into.hidden = !selected.size;
-  document.getElementById("selected").textContent = selected.size ? `${selected.size} selected` : "Click images to select them.";
+// Select images or not; without `on`, the other way round.
+function select(rows, on) {
+  for (const row of rows) on ?? !selected.has(row) ? selected.add(row) : selected.delete(row);
+  showSelected();
 }
 
-async function edit(change) {
+function showSelected() {
+  for (const each of findAll(".picture")) each.setAttribute("aria-pressed", selected.has(rowOf(each)));
+  find("[data-act=select]").setAttribute("aria-pressed", selected.has(look.rows[look.at]));
+  find("#selection").hidden = !selected.size;
+  find("#number").textContent = `${selected.size.toLocaleString("en")} selected`;
+  find("#undo").disabled = !data.edits;
+  drawMap();
+}
+shown.push(showSelected);
+
+// Edits
+
+function tell(text, isDone = false) {
+  message.textContent = text;
+  message.classList.toggle("done", isDone);
+}
+
+async function edit(change, done, clear = () => {}) {
   if (busy) return;
   busy = true;
-  message.textContent = "…";
-  const answer = await fetch("edit", {method: "POST", body: JSON.stringify({...change, seen})}).catch(() => null);
+  tell("Saving…", true);
+  const answer = await fetch("edit", {method: "POST", body: JSON.stringify({...change, seen: data.seen})}).catch(() => null);
+  if (answer?.ok) {
+    clear();
+    await renew();
+    tell(done, true);
+  } else tell(answer ? await answer.text() : "No answer. Is newfound review still running?");
   busy = false;
-  message.textContent = answer ? await answer.text() : "No answer. Is newfound review still running?";
-  if (!answer?.ok) return;
-  const done = [...Object.keys(change.names ?? {}), ...change.others ?? []];
-  store("selected", change.verb === "move" ? [] : [...selected]);
-  store("typed", fields.map(each => [each.dataset.class, each.value]).filter(([own]) => !done.includes(own)));
-  location.reload();
 }
 
-function onEnter(field, act) {
-  field.addEventListener("keydown", ({key, isComposing}) => {
-    const text = field.value.trim().normalize("NFC");
-    if (key === "Enter" && !isComposing && text) act(text);
-  });
-}
-
-for (const field of fields) onEnter(field, name => {
-  const own = field.dataset.class, same = names.find(each => each.normalize("NFC") === name);
-  if (same === own) return;
-  edit(same ? {verb: "merge", into: same, others: [own]} : {verb: "rename", names: {[own]: name}});
-});
-for (const button of document.querySelectorAll("button[data-split]"))
-  button.addEventListener("click", () => edit({verb: "split", name: button.dataset.split}));
-document.getElementById("accept")?.addEventListener("click", () => edit({verb: "accept"}));
-document.getElementById("undo").addEventListener("click", () => edit({verb: "undo"}));
-onEnter(into, name => edit({verb: "move", into: name, rows: [...selected]}));
-
-document.addEventListener("click", ({target}) => {
-  if (!target.matches?.("img[data-row]")) return;
-  const row = Number(target.dataset.row);
-  selected.delete(row) || selected.add(row);
-  show(row);
-});
-
-for (const all of document.querySelectorAll("details[data-all]")) all.addEventListener("toggle", async () => {
-  if (all.dataset.loaded) return;
-  all.dataset.loaded = true;
-  const answer = await fetch(`class/${all.dataset.all}`).catch(() => null);
-  if (!answer?.ok) return message.textContent = "Cannot load the images. Reload the page.";
-  for (const {row, file} of await answer.json()) {
-    const image = new Image();
-    Object.assign(image, {loading: "lazy", src: `image/${row}`, title: file, alt: file});
-    image.dataset.row = row;
-    image.className = document.querySelector("img.tiny") ? "tiny" : "";
-    image.classList.toggle("selected", selected.has(row));
-    all.querySelector(".strip").append(image);
+// Show the classes anew; names that were typed, lists that were opened and the focus stay.
+async function renew() {
+  const kept = findAll(".card").map(card => [idOf(card), find("input", card)?.value, find("details", card)?.open]);
+  const back = focused();
+  const fresh = new DOMParser().parseFromString(await (await fetch("")).text(), "text/html");
+  find("#now").replaceWith(find("#now", fresh));
+  document.title = fresh.title;
+  show();
+  for (const [id, typed, isOpen] of kept) {
+    const card = cardOf(id) ?? document.createElement("p"), field = find("input", card), list = find("details", card);
+    if (field) field.value = typed;
+    if (list) list.open = isOpen;
   }
-});
+  back();
+}
+const idOf = card => data.classes[placeOf(card)].id;
+const cardOf = id => findAll(".card").find(each => idOf(each) === id);
 
-for (const [own, value] of load("typed"))
-  for (const field of fields) if (field.dataset.class === own) field.value = value;
-selected.forEach(show);
+// Puts the focus back: on the same card, or on the image or card that takes its place.
+function focused() {
+  const kind = [".picture", ".card"].find(each => document.activeElement.closest(`#now ${each}`));
+  if (!kind) return () => {};
+  const own = document.activeElement.closest(kind), at = findAll(kind).indexOf(own), id = kind === ".card" ? idOf(own) : null;
+  return () => (cardOf(id) ?? findAll(kind)[at] ?? findAll(kind).at(-1))?.focus({preventScroll: true});
+}
+
+const nameAt = place => data.classes[place].name;
+const merge = (place, into) => edit({verb: "merge", into: nameAt(into), others: [nameAt(place)]}, `Merged ${nameAt(place)} into ${nameAt(into)}.`);
+const move = (rows, into) => edit({verb: "move", into: nameAt(into), rows}, `Moved to ${nameAt(into)}.`, () => selected.clear());
+const withSelected = row => selected.has(row) ? [...selected] : [row];
+const undo = () => edit({verb: "undo"}, "Undone.");
+
+function rename(field) {
+  const own = nameAt(placeOf(field)), name = field.value.trim().normalize("NFC"), clear = () => field.value = "";
+  const same = data.classes.find(each => each.name.normalize("NFC") === name)?.name;
+  if (!name || same === own) return;
+  if (same) edit({verb: "merge", into: same, others: [own]}, `Merged ${own} into ${same}.`, clear);
+  else edit({verb: "rename", names: {[own]: name}}, `Named ${name}.`, clear);
+}
+
+function chooseMove() {
+  const title = `Move ${selected.size.toLocaleString("en")} selected to`;
+  if (selected.size) choose(title, null, into => move([...selected], into));
+}
+
+// All images of a class, the least confident first.
+async function imagesOf(place) {
+  const answer = await fetch(`class/${data.classes[place].id}`).catch(() => null);
+  if (!answer?.ok) return tell("Cannot load the images. Reload the page.") ?? [];
+  const images = await answer.json();
+  for (const [row, file, confidence] of images) data.images[row] = [file, place, confidence];
+  return images.map(([row]) => row);
+}
+
+// A card's button selects all its images, or none if all are selected.
+async function selectAll(place) {
+  const rows = await imagesOf(place);
+  select(rows, !rows.every(row => selected.has(row)));
+}
+
+// Mouse and keys
+
+Object.assign(acts, {
+  split: button => edit({verb: "split", name: nameAt(placeOf(button))}, `Split ${nameAt(placeOf(button))}.`),
+  all: button => selectAll(placeOf(button)),
+  accept: () => edit({verb: "accept"}, "Accepted."),
+  undo, move: chooseMove,
+  look: () => enlarge([...selected][0], [...selected]),
+  clear: () => select([...selected], false),
+});
+document.addEventListener("click", ({target, shiftKey}) => {
+  const picture = target.closest(".picture");
+  if (!picture) return;
+  const strip = findAll(".picture", picture.closest(".strip")), from = strip.indexOf(last), to = strip.indexOf(picture);
+  if (shiftKey && from >= 0) select(strip.slice(Math.min(from, to), Math.max(from, to) + 1).map(rowOf), true);
+  else select([rowOf(picture)]);
+  last = picture;
+});
+document.addEventListener("keydown", ({target, key, isComposing}) => {
+  if (key === "Enter" && !isComposing && target.matches(".card input")) rename(target);
+});
+document.addEventListener("toggle", async ({target}) => {
+  const strip = target.matches("details[open]") && find(".strip", target);
+  if (!strip || strip.children.length) return;
+  fill(strip, await imagesOf(placeOf(strip)));
+  showSelected();
+}, true);
+Object.assign(keys, {
+  u: undo, v: chooseMove,
+  " "({target}) {
+    if (target.matches(".picture")) select([rowOf(target)]);
+    else if (target.matches(".card")) selectAll(placeOf(target));
+    else return false;
+  },
+  Escape: event => leave(event) === false && acts.clear(),
+});

@@ -3,8 +3,10 @@
 Shapes: n unlabelled images, C classes after the edits, the known ones first.
 """
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,19 +16,19 @@ import numpy as np
 from newfound.core.files import check_writable, write_text
 from newfound.report.figures import check_replaceable
 from newfound.report.maps import MOST_POINTS, Floats, Ints, embed, stratified
-from newfound.report.palette import TINY, Pictures, colour, data_uri
+from newfound.report.palette import UNSORTED_MARK, Pictures, mark
 from newfound.review.replay import by_rows, shares_after
 from newfound.review.review import Review
 from newfound.run.models import Results, Trust
-from newfound.run.pile import Pile
-
-Shown = dict[str, str | int | float]
-"""An image on the page."""
 
 SHOWN = 10
 """Most and least confident images of a class."""
 QUEUE = 30
 """Images of each kind to review first."""
+THUMBNAIL = 160
+"""Pixels of a small picture, at most."""
+MOST_PIXELS = 32_000_000
+"""Of all pictures in a page that holds them; more pictures are smaller ones. About 10 MB of photographs."""
 FEWEST_FOR_TRUST = 4
 """Known classes: two are hidden, two stay."""
 GENERATOR = '<meta name="generator" content="newfound">'
@@ -45,8 +47,8 @@ class Card:
     """A class as the page shows it; images are rows."""
 
     name: str
-    id: int
-    """A class keeps its colour by its id."""
+    place: int
+    """Its index among the names."""
     size: int
     confidence: float
     """Mean over its images."""
@@ -59,11 +61,16 @@ class Card:
     novel: Similar | None
     """The most similar other novel class, which may be the same class."""
 
+    @property
+    def images(self) -> tuple[Ints, Ints]:
+        return self.central, self.doubtful
+
 
 class Snapshot:
     """The predictions of a run in the classes that the edits have left, and the images to review first."""
 
-    def __init__(self, review: Review, pile: Pile) -> None:
+    def __init__(self, review: Review) -> None:
+        pile = review.pile
         self.ids, self.names = list(review.names), list(review.names.values())
         self.num_known = known = len(review.known)
         self.num_classes = len(self.ids) - 1
@@ -87,14 +94,37 @@ class Snapshot:
         self.least_confident = np.argsort(self.confidence, kind="stable")
         """(n,) all images."""
         accepted = review.accepted
-        self.queue = self.least_confident[~accepted[self.least_confident]]
-        """Images that no reviewer has accepted, the least confident first."""
+        waiting = self.least_confident[~accepted[self.least_confident]]
+        unsorted = self.assigned[waiting] == self.num_classes
+        self.queue = waiting[~unsorted][:QUEUE]
+        """Images of classes that no reviewer has accepted, the least confident first."""
+        self.left_over = waiting[unsorted][::-1][:QUEUE]
+        """Unsorted images that no reviewer has moved, the most similar to a class first."""
         self.open_known = int((~accepted & (self.assigned < known)).sum())
         """Images of known classes among them."""
         self.classes = [self._card(index) for index in range(known, self.num_classes)]
         self.unsorted = self._card(self.num_classes)
         self.known = [self._card(index) for index in np.unique(self.assigned) if index < known]
         """Known classes that have images."""
+
+    def shown(self, chart: "Chart") -> list[int]:
+        """The rows of all images on the page."""
+        cards = (*self.classes, *self.known, self.unsorted)
+        parts = [chart.rows, self.queue, self.left_over, *(rows for each in cards for rows in each.images)]
+        rows: list[int] = np.unique(np.concatenate(parts)).tolist()
+        return rows
+
+    def described(self, review: Review) -> list[dict[str, object]]:
+        """(C,) the classes for scripts; each keeps its mark, whatever is edited."""
+        novel = [key for key in review.found if key not in review.known]
+        marks = {key: mark(len(novel) + place, known=True) for place, key in enumerate(review.known)}
+        marks |= {key: mark(key - novel[0], known=False) for key in self.ids if review.kind(key) == "novel"}
+        marks[self.ids[-1]] = UNSORTED_MARK
+        sizes = np.bincount(self.assigned, minlength=len(self.ids)).tolist()
+        return [
+            {"id": key, "name": name, "kind": review.kind(key), "size": size, "mark": marks[key]}
+            for key, name, size in zip(self.ids, self.names, sizes, strict=True)
+        ]
 
     def _card(self, index: int) -> Card:
         rows = self.least_confident[self.assigned[self.least_confident] == index]
@@ -103,7 +133,7 @@ class Snapshot:
         novel = self.novel[rows][:, [place - self.num_known for place in others]]
         return Card(
             name=self.names[index],
-            id=self.ids[index],
+            place=index,
             size=len(rows),
             confidence=float(self.confidence[rows].mean()) if len(rows) else 0.0,
             central=central,
@@ -127,10 +157,10 @@ class Chart:
     places: Floats
 
     @classmethod
-    def of(cls, pile: Pile, classes: Ints) -> "Chart":
-        """A sample of the images, in the proportions of their classes (n,)."""
-        rows = stratified(classes, MOST_POINTS)
-        places = embed(pile.logits[rows])
+    def of(cls, review: Review) -> "Chart":
+        """A sample of the images, in the proportions of their classes."""
+        rows = stratified(review.ids, MOST_POINTS)
+        places = embed(review.pile.logits[rows])
         low, high = places.min(0), places.max(0)
         return cls(rows, (places - low) / np.maximum(high - low, 1e-9))
 
@@ -142,55 +172,62 @@ def check_page(path: Path) -> None:
 
 
 def write_page(review: Review, pictures: Pictures, out: Path | None = None) -> None:
-    """Write the page of a finished run to its folder, or to `out`."""
-    write_text(out or review.folder.report, page(review, review.pile, pictures))
+    """Write the page of a finished run to its folder, or to `out`; it holds its pictures."""
+    now, chart = Snapshot(review), Chart.of(review)
+    rows = now.shown(chart)
+    files = pictures(rows, min(THUMBNAIL, isqrt(MOST_PIXELS // len(rows))))
+    embedded = {row: data_uri(file) for row, file in zip(rows, files, strict=True)}
+    write_text(out or review.folder.report, _rendered(review, now, chart, embedded))
 
 
-def page(review: Review, pile: Pile, pictures: Pictures, live: Chart | None = None) -> str:
-    """The HTML of a run. A `live` page edits the classes and requests its pictures; its map is given."""
-    folder, trust, now = review.folder, review.folder.read_trust(), Snapshot(review, pile)
-    chart = live or Chart.of(pile, review.ids)
+def live_page(review: Review, chart: Chart) -> str:
+    """The page that edits the classes and requests its pictures."""
+    return _rendered(review, Snapshot(review), chart)
 
-    def pictured(rows: Ints) -> list[Shown]:
-        sources = [f"image/{row}" for row in rows] if live else map(data_uri, pictures(rows))
-        return [
-            {
-                "src": src,
-                "row": row,
-                "file": review.assignments.images[row],
-                "name": now.names[now.assigned[row]],
-                "confidence": float(now.confidence[row]),
-            }
-            for src, row in zip(sources, rows.tolist(), strict=True)
-        ]
 
-    points = [
-        shown | {"x": round(x, 4), "y": round(y, 4), "colour": colour(now.ids[now.assigned[row]])}
-        for shown, row, (x, y) in zip(pictured(chart.rows), chart.rows, chart.places.tolist(), strict=True)
-    ]
+def media_type(picture: bytes) -> str:
+    return "image/png" if picture.startswith(b"\x89PNG") else "image/jpeg"
+
+
+def data_uri(picture: bytes) -> str:
+    return f"data:{media_type(picture)};base64,{b64encode(picture).decode()}"
+
+
+def _rendered(review: Review, now: Snapshot, chart: Chart, embedded: dict[int, str] | None = None) -> str:
+    """The HTML of a run; without `embedded` pictures, a live page."""
+    folder, results, trust = review.folder, review.results, review.folder.read_trust()
+    images = review.assignments.images
+    facts = {
+        "live": embedded is None,
+        "run": str(folder.path),
+        "seen": len(review.log),
+        "edits": len(review.edits),
+        "classes": now.described(review),
+        "images": {
+            row: (images[row], int(now.assigned[row]), round(float(now.confidence[row]), 4))
+            for row in now.shown(chart)
+        },
+        "points": [
+            (row, round(x, 4), round(y, 4))
+            for row, (x, y) in zip(chart.rows.tolist(), chart.places.tolist(), strict=True)
+        ],
+        "pictures": embedded,
+    }
     files = jinja2.FileSystemLoader(Path(__file__).parent)
-    templates = jinja2.Environment(loader=files, autoescape=True, trim_blocks=True)
+    templates = jinja2.Environment(loader=files, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return templates.get_template("page.html").render(
         generator=GENERATOR,
+        facts=facts,
         now=now,
         filled=sum(each.size > 0 for each in now.classes),
-        comparable=pile.comparable,
-        run=str(folder.path),
+        comparable=review.pile.comparable,
         quoted=folder.quoted,
-        has_files=review.source.arrays is None,
-        can_trust=pile.num_known >= FEWEST_FOR_TRUST,
-        edits=len(review.edits),
-        seen=len(review.log),
-        results=review.results,
+        source=review.source,
+        can_trust=len(review.known) >= FEWEST_FOR_TRUST,
+        results=results,
         trust=trust_lines(trust) if trust else [],
-        confidence=confidence_line(review.results, trust),
+        confidence=confidence_line(results, trust),
         command=folder.request().command,
-        pictures=pictured,
-        most=QUEUE,
-        points=points,
-        live=live is not None,
-        tiny=pictures.size <= TINY,
-        colour=colour,
     )
 
 

@@ -19,14 +19,16 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from newfound.core.errors import NewfoundError, UsageError, reason_of
-from newfound.report.palette import Pictures, thumbnail
-from newfound.review.page import Chart, page
+from newfound.report.palette import Pictures
+from newfound.review.page import THUMBNAIL, Chart, live_page, media_type
 from newfound.review.review import Review
 from newfound.run.folder import Folder
 
 HOST = "127.0.0.1"
 MOST_BYTES = 2**20
 """Of an edit."""
+SCREEN = 2000
+"""Pixels of a picture that fills the screen, at most."""
 MOST_WAITING = 64
 """Connections that have not shown the secret; one more ends the oldest."""
 PATIENCE = 10.0
@@ -43,6 +45,7 @@ class Answer:
     kind: str = "text/plain; charset=utf-8"
     status: HTTPStatus = HTTPStatus.OK
     policy: str = CLOSED
+    caching: str = "no-store"
 
 
 NOT_FOUND = Answer(b"There is nothing here.", status=HTTPStatus.NOT_FOUND)
@@ -73,28 +76,34 @@ APPLY: Mapping[str, Callable[[Review, Posted], object]] = {
 
 
 class Live:
-    """The pages and edits of one run. The edits are read again each time: others may make some too."""
+    """The pages and edits of one run."""
 
     def __init__(self, folder: Folder, pictures: Pictures) -> None:
         self.folder, self.pictures = folder, pictures
         review = Review(folder)
-        self.pile = review.pile
-        self.chart = Chart.of(self.pile, review.ids)
+        self.pile, self.chart = review.pile, Chart.of(review)
+
+    def review(self) -> Review:
+        """As it is now: others may edit the classes too."""
+        review = Review(self.folder)
+        review.pile = self.pile
+        return review
 
     def get(self, path: str) -> Answer:
-        """The page itself, a thumbnail, or the images of a class, the least confident first."""
+        """The page itself, a picture, or the images of a class, the least confident first."""
         if not path:
-            text = page(Review(self.folder), self.pile, self.pictures, self.chart)
+            text = live_page(self.review(), self.chart)
             return Answer(text.encode(), "text/html; charset=utf-8", policy=policy_of(text))
-        found = re.fullmatch(r"(image|class)/(-1|\d{1,9})", path, re.ASCII)
+        found = re.fullmatch(r"(thumbnail|image|class)/(-1|\d{1,9})", path, re.ASCII)
         what, number = (found[1], int(found[2])) if found else ("", 0)
-        if what == "image" and 0 <= number < len(self.pile.scores):
-            return Answer(*thumbnail(self.pictures(np.array([number]))[0]))
+        if what in ("thumbnail", "image") and 0 <= number < len(self.pile.scores):
+            (picture,) = self.pictures([number], THUMBNAIL if what == "thumbnail" else SCREEN)
+            return Answer(picture, media_type(picture), caching="private, max-age=86400")
         if what == "class":
-            review = Review(self.folder)
-            rows = np.flatnonzero(review.ids == number)
-            ordered = rows[np.argsort(review.assignments.confidence[rows], kind="stable")]
-            images = [{"row": row, "file": review.assignments.images[row]} for row in ordered.tolist()]
+            review = self.review()
+            given, rows = review.assignments, np.flatnonzero(review.ids == number)
+            ordered = rows[np.argsort(given.confidence[rows], kind="stable")].tolist()
+            images = [(row, given.images[row], float(given.confidence[row])) for row in ordered]
             return Answer(json.dumps(images).encode(), "application/json")
         return NOT_FOUND
 
@@ -105,11 +114,10 @@ class Live:
         except ValidationError:
             return Answer(b"This is not an edit.", status=HTTPStatus.BAD_REQUEST)
         try:
-            review = Review(self.folder)
+            review = self.review()
             if len(review.log) != posted.seen:
                 changed = b"The classes were edited in the meantime. Reload the page."
                 return Answer(changed, status=HTTPStatus.CONFLICT)
-            review.pile = self.pile
             APPLY[posted.verb](review, posted)
         except NewfoundError as error:
             return Answer(str(error).encode(), status=HTTPStatus.CONFLICT)
@@ -209,7 +217,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.kind)
         self.send_header("Content-Length", str(len(answer.content)))
-        self.send_header("Cache-Control", "no-store")
+        self.send_header("Cache-Control", answer.caching)
         self.send_header("Referrer-Policy", "no-referrer")
         self.send_header("Content-Security-Policy", answer.policy)
         self.send_header("X-Content-Type-Options", "nosniff")

@@ -1,5 +1,6 @@
 """Load a finished run: its method, scores and images, and its predictions on new ones."""
 
+import io
 import logging
 import os
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from newfound.core.errors import DataError, Hint, UsageError
@@ -16,10 +18,11 @@ from newfound.core.files import check_apart, write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
 from newfound.data.dataset import Dataset
-from newfound.data.decode import decode_all
+from newfound.data.decode import scaled
 from newfound.data.folders import load_pile
 from newfound.data.images import ImageSet
 from newfound.data.vectors import StoredVectors, Vectors, holds_vectors, load_vectors
+from newfound.data.workers import read_each
 from newfound.engine.checkpoint import load_strictly
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.evaluate import Viewer, outside, scores_of
@@ -31,8 +34,8 @@ from newfound.run.recipe import build_method, stored_recipe
 from newfound.run.training import State, best_head, check_same_images
 
 log = logging.getLogger(__name__)
-PICTURE_SIDE = 144
-"""Pixels of the pictures on a page, at most."""
+TINY = 16
+"""Up to this side pictures are stored without loss."""
 
 
 @dataclass(frozen=True)
@@ -92,15 +95,13 @@ def has_pictures(images: ImageSet) -> bool:
 
 
 class Pictures:
-    """The unlabelled images of a run as a page shows them, by row."""
+    """The unlabelled images of a run for people to look at: the original files where there are any."""
 
     def __init__(self, images: ImageSet) -> None:
         """Of loaded images, or of the image files that vectors are named after."""
         if not has_pictures(images):
             raise DataError("These vectors have no image files to show.")
         self._images = images
-        self.size = PICTURE_SIDE if isinstance(images, Vectors | StoredVectors) else max(images.size)
-        """Side in pixels of the pictures."""
 
     @classmethod
     def load(cls, folder: Folder, data_dir: str | None = None) -> "Pictures":
@@ -110,17 +111,32 @@ class Pictures:
             images = load_data(source.unembedded, folder.cache).split.unlabelled
         return cls(images)
 
-    def __call__(self, rows: NDArray[np.integer]) -> list[NDArray[np.uint8]]:
-        """Rows (m,) → images (3, H, W)."""
-        if isinstance(self._images, Vectors | StoredVectors):
-            files = [self._images.names[row] for row in rows.tolist()]
-            pixels, _, failures = decode_all(files, (self.size, self.size), strict=False)
-            if failures:
-                raise DataError(f"An image of the run cannot be read: {failures[0]}.", Hint.RELOCATE)
-            return list(pixels.numpy())
-        index = torch.tensor(rows.tolist(), dtype=torch.int64, device=self._images.device)
-        taken: NDArray[np.uint8] = self._images.take(index).cpu().numpy()
-        return list(taken)
+    def __call__(self, rows: Sequence[int], side: int) -> list[bytes]:
+        """Files for a browser, in the images' own proportions and at most `side` pixels wide and high."""
+        names = [self._images.names[row] for row in rows]
+        found, failed = dict[int, bytes](), list[str]()
+        vectors = isinstance(self._images, Vectors | StoredVectors)
+        if vectors or all(map(os.path.isabs, names)):
+            for part in read_each(names, lambda at: _encoded(scaled(names[at], side))):
+                found |= part.found
+                failed += part.failed
+        if failed and vectors:
+            raise DataError(f"An image of the run cannot be read: {failed[0]}.", Hint.RELOCATE)
+        return [found[at] if at in found else self._as_seen(row, side) for at, row in enumerate(rows)]
+
+    def _as_seen(self, row: int, side: int) -> bytes:
+        """The image as the network saw it."""
+        pixels = self._images.take(torch.tensor([row], device=self._images.device))[0]
+        image = Image.fromarray(pixels.permute(1, 2, 0).cpu().numpy())
+        image.thumbnail((side, side))
+        return _encoded(image)
+
+
+def _encoded(image: Image.Image) -> bytes:
+    """As JPEG; a tiny image without loss, because it is shown with visible pixels."""
+    out = io.BytesIO()
+    image.save(out, "PNG" if max(image.size) <= TINY else "JPEG", quality=80)
+    return out.getvalue()
 
 
 @dataclass(frozen=True)
