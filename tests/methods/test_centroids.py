@@ -12,12 +12,15 @@ from torch import Tensor
 from newfound.core.records import Task
 from newfound.core.source import PileKind
 from newfound.methods.centroids import (
+    FEW,
+    NONE,
     PULL,
+    REFINEMENTS,
     ROUNDS,
     Centroids,
     _at_most,
     balance,
-    dividing,
+    divided,
     nearest,
     regress,
     settle,
@@ -64,41 +67,49 @@ def fitted(
     return method.eval()
 
 
-def test_balance_gives_each_cluster_its_share() -> None:
+def test_balance_gives_each_group_its_share() -> None:
     logits = torch.randn(90, 3, generator=random()) + torch.tensor([3.0, 0.0, -1.0])
-    shares = (logits + balance(logits)).softmax(1)
-    torch.testing.assert_close(shares.sum(0), torch.full((3,), 30.0), rtol=1e-3, atol=1e-3)
+    for groups, shares in (([0, 1, 2], [1 / 3] * 3), ([0, 1, 0], [0.2, 0.8]), ([0, 1, 2], [0.5, 0.3, 0.2])):
+        offsets = balance(logits, torch.tensor(groups), torch.tensor(shares))
+        found = (logits + offsets).softmax(1).sum(0)
+        sums = torch.zeros(len(shares)).index_add(0, torch.tensor(groups), found)
+        torch.testing.assert_close(sums, 90 * torch.tensor(shares), rtol=1e-3, atol=1e-3)
+        assert len(set(offsets.tolist())) == len(shares)  # one for each group
 
 
 def test_settled_centres_are_means_weighted_by_the_assignments() -> None:
     x, start = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (30, 3))
     centres, offsets = settle(x, start, 0.1)
-    expected = start
+    expected, equal = start, (torch.arange(3), torch.full((3,), 1 / 3))
     for _ in range(ROUNDS):
         logits = x @ expected.T / 0.1
-        q = (logits + balance(logits)).softmax(1)
+        q = (logits + balance(logits, *equal)).softmax(1)
         sums = [sum((q[i, c] * x[i] for i in range(30)), torch.zeros(4)) for c in range(3)]
         expected = torch.stack([each / each.norm() for each in sums])
     torch.testing.assert_close(centres, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(offsets, balance(x @ centres.T / 0.1))
+    torch.testing.assert_close(offsets, balance(x @ centres.T / 0.1, *equal))
 
 
 def test_a_pile_is_divided_where_it_lags_most_behind_the_labelled_images() -> None:
     usual, found = torch.randn(40, generator=random()) + 2, torch.randn(60, generator=random(1))
     found[:20] += 2
     steps = torch.cat([usual, found]).sort().values
-    between = (steps[1:] + steps[:-1]) / 2
-    lags = [float((usual > t).float().mean() - (found > t).float().mean()) for t in between]
-    assert dividing(usual, found, 1) == between[int(np.argmax(lags))]
-    assert (found < dividing(usual, found, 60)).all()  # as many novel images as there are classes
+    lags = [float((usual > t).float().mean() - (found > t).float().mean()) for t in steps]
+    share, novel = divided(usual, found, 1)
+    assert torch.equal(novel, found <= steps[int(np.argmax(lags))])
+    above = 2 * float((found > usual.median()).float().mean())
+    assert share == pytest.approx(max(above, 1 - float(novel.float().mean())))
+    share, novel = divided(usual, found, 60)
+    assert novel.all()  # as many novel images as there are classes
+    assert share == 0
 
 
 def test_a_pile_is_not_divided_if_hardly_any_of_it_looks_known() -> None:
     usual, found = torch.linspace(0, 1, 11), torch.linspace(-1, 0.2, 100)
-    for number, divided in ((2, False), (3, True)):  # 4 and 6 %
+    for number, known in ((2, False), (3, True)):  # 4 and 6 %
         found[:number] = 0.55
-        assert bool((found > dividing(usual, found, 1)).any()) == divided
-    assert dividing(usual, torch.full((4,), 2.0), 4) == 2.5  # above all
+        share, novel = divided(usual, found, 1)
+        assert (share > FEW, bool(novel.all())) == (known, not known)
 
 
 def test_no_image_is_its_own_neighbour() -> None:
@@ -113,13 +124,38 @@ def test_no_image_is_its_own_neighbour() -> None:
 
 def test_regression_finds_the_least_of_its_objective() -> None:
     x, start = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (30, 3))
-    labels = torch.arange(30) % 3
-    W = regress(x, labels, start, 0.1).requires_grad_()
-    loss = F.cross_entropy(x @ W.T / 0.1, labels) + PULL * (W - start).square().sum()
+    targets = torch.randn(30, 3, generator=random()).softmax(1)
+    V = start
+    for _ in range(10):
+        V = regress(x, targets, V, start, 0.1)
+    V.requires_grad_()
+    loss = F.cross_entropy(x @ V.T / 0.1, targets) + PULL * (V - start).square().sum()
     loss.backward()  # type: ignore[no-untyped-call]
-    assert W.grad is not None
-    assert W.grad.abs().max() < 0.01
-    assert (W - start).abs().max() > 0.1
+    assert V.grad is not None
+    assert V.grad.abs().max() < 1e-3
+    assert (V - start).abs().max() > 0.1
+
+
+def test_answers_are_refined_with_those_of_the_neighbours() -> None:
+    method = Centroids(Identity("4"), Task(2, 2, 30, "mixed", 20), Centroids.Config(neighbours=3))
+    known, pile, start = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (20, 30, 4))
+    labels, q = torch.arange(20) % 2, torch.randn(30, 4, generator=random()).softmax(1)
+    groups, shares = torch.tensor([0, 0, 1, 2]), torch.tensor([0.4, 0.3, 0.3])
+    method.centres.copy_(start)
+    method.refine(known, labels, pile, q, groups, shares)
+    V, x = start, torch.cat([known, pile])
+    for _ in range(REFINEMENTS):
+        answers = torch.cat([F.one_hot(labels, 4).float(), q])
+        targets = answers.clone()
+        for i in range(20, 50):
+            others = sorted((j for j in range(50) if j != i), key=lambda j: -float(x[i] @ x[j]))[:3]
+            targets[i] = (answers[i] + answers[[i, *others]].mean(0)) / 2
+        V = regress(x, targets, V, start, 0.1)
+        b = balance(pile @ V.T / 0.1, groups, shares)
+        q = (pile @ V.T / 0.1 + b).softmax(1)
+    torch.testing.assert_close(method.centres, V, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(method.offsets, b, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(q.mean(0)[:2].sum(), torch.tensor(0.4), rtol=1e-2, atol=1e-3)
 
 
 def test_few_components_are_enough() -> None:
@@ -221,24 +257,15 @@ def test_known_images_of_a_mixed_pile_are_recognised() -> None:
     assert hungarian_accuracy(found[~is_known], truth[~is_known]) > 0.8
 
 
-def test_likeness_decides_between_known_and_novel_and_cosines_among_them() -> None:
-    bank, _ = mixed_blobs()
+def test_scores_on_a_mixed_pile_are_those_of_one_regression() -> None:
+    bank, truth = mixed_blobs()
     method = fitted(bank=bank, pile="mixed")
-    x, k = method.whitened(bank.novel), EACH * 3 // 4 // 4  # a quarter of the labelled ones of a class
-    near = [
-        nearest(x, method.labelled, k),
-        (x @ method.centres[:KNOWN].T).amax(1),
-        -nearest(x, method.pile, k),
-        -(x @ method.centres[KNOWN:].T).amax(1),
-    ]
-    lead = (sum(near, torch.zeros(())) / 2 - method.limit) / method.config.tau
-    joint, novel = (each[0] for each in method.both_scores(bank.novel))
-    torch.testing.assert_close(joint[:, :KNOWN].amax(1) - joint[:, KNOWN:].amax(1), lead, rtol=0, atol=1e-4)
-    known = x @ method.weights.T / method.config.tau
-    torch.testing.assert_close(joint[:, :KNOWN].softmax(1), known.softmax(1))
-    torch.testing.assert_close(joint[:, KNOWN:].softmax(1), novel.softmax(1))
-    chosen = torch.where(lead > 0, known.amax(1), novel.amax(1))  # how well it fits its class
-    torch.testing.assert_close(joint.amax(1), chosen)
+    joint, novel = method.both_scores(bank.novel)
+    x = method.whitened(bank.novel)
+    torch.testing.assert_close(joint[0], x @ method.centres.T / method.config.tau + method.offsets)
+    assert torch.equal(novel, joint[..., KNOWN:])
+    share = float((truth < KNOWN).float().mean())
+    assert joint[0].softmax(1)[:, :KNOWN].sum(1).mean() == pytest.approx(share, abs=0.1)
 
 
 def test_scores_are_float32_under_autocast() -> None:
@@ -255,5 +282,6 @@ def test_a_pile_without_known_images_is_one_of_novel_classes() -> None:
     open_pile, novel_pile = (fitted(bank=bank, pile=pile) for pile in ("mixed", "novel"))
     joint, scores = open_pile.both_scores(bank.novel)
     assert (joint[0].argmax(1) >= KNOWN).all()
+    assert joint[0].softmax(1)[:, :KNOWN].sum(1).mean() == pytest.approx(NONE, rel=0.1)
     expected = novel_pile.both_scores(bank.novel)[1][0].argmax(1)
-    assert hungarian_accuracy(scores[0].argmax(1), expected) > 0.98
+    assert hungarian_accuracy(scores[0].argmax(1), expected) > 0.97

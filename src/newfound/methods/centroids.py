@@ -11,22 +11,30 @@ classes, of which equally many images are taken. Otherwise b = 0.
 
 A mixed pile is divided first, by how much more like known classes than like novel ones an image is:
 
-    s(x) = (<x, labelled> + <x, means> - <x, pile> - <x, mu>) / 2
+    s(x) = <x, labelled> + <x, means> - <x, pile> - <x, mu>
 
 <x, .> is the mean cosine with the nearest images, a quarter as many as a known class has, and the cosine with
 the nearest of the `means` of known classes and of the `mu` of novel ones; before there is a mu the pile
 counts twice. No image counts as its own neighbour, so the known images of a pile score as the labelled ones
 do, and these tell where to divide: where the pile lags most behind them. If hardly any of the pile scores as
 half of the labelled do, the pile is one of novel classes. What is not known is clustered as such a pile is,
-and with its mu the pile is divided again. Among known classes a softmax regression decides, which starts at
-their means and is pulled back to them.
+and with its mu the pile is divided again.
+
+So far an image is known or not. Now a softmax regression over all classes, which starts at the means and the
+mu and is pulled back to them, learns from the labels and from its own answers on the pile, a few times:
+
+    q_i = softmax(V x_i / tau + b),  targets (q_i + mean of q over x_i and the k nearest) / 2
+
+Labelled images are among the nearest, with their labels for q. b is such that the known classes together have
+a share pi of the pile and the novel ones the rest, in equal shares if they are asked for. pi is the larger of
+two estimates: what is not novel, and twice what scores above half of the labelled.
 
 Shapes: n unlabelled samples, D features, P principal components, C = C_l + C_u classes.
 """
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,12 +71,12 @@ ITERATIONS, ROUNDS, SCALINGS = 100, 20, 50
 """Of k-means; of assignments and centres; of Sinkhorn in each."""
 SLACK = 1.8
 """How much more uneven than those of hidden classes the clusters of a pile may be to count as equal."""
-FEW = 0.05
-"""The share of known images that a pile must seem to have, to hold any."""
+FEW, NONE = 0.05, 1e-4
+"""The share of known images that a pile must seem to have, to hold any; the share that they get if not."""
 NEAREST = 5, 50
-"""The fewest and the most neighbours that likeness looks at."""
-PULL, STEPS = 0.01, 30
-"""How strongly a softmax regression is pulled back to where it started; steps of L-BFGS."""
+"""The fewest and the most neighbours that s looks at."""
+REFINEMENTS, PULL, STEPS = 5, 0.003, 8
+"""Regressions; how strongly each is pulled back to where the first started; steps of L-BFGS in each."""
 SAME = 0.9999
 """Vectors with at least this cosine are of the same image."""
 
@@ -107,9 +115,6 @@ class Centroids(Method):
     mean: Tensor
     projection: Tensor
     pile: Tensor
-    labelled: Tensor
-    limit: Tensor
-    weights: Tensor
     centres: Tensor
     offsets: Tensor
 
@@ -119,11 +124,7 @@ class Centroids(Method):
         P = min(config.components, encoder.dim, max((task.num_labelled + task.num_unlabelled) // 2, 1))
         self.register_buffer("mean", torch.zeros(encoder.dim))
         self.register_buffer("projection", torch.eye(encoder.dim, P))
-        self.register_buffer("pile", torch.zeros(task.num_unlabelled, P))
-        mixed = task.pile == "mixed"
-        self.register_buffer("labelled", torch.zeros(task.num_labelled if mixed else 0, P))
-        self.register_buffer("weights", torch.zeros(task.num_known if mixed else 0, P))
-        self.register_buffer("limit", torch.zeros(()))
+        self.register_buffer("pile", torch.zeros(task.num_unlabelled if task.pile == "novel" else 0, P))
         self.register_buffer("centres", torch.zeros(task.num_classes, P))
         self.register_buffer("offsets", torch.zeros(task.num_classes))
 
@@ -138,61 +139,62 @@ class Centroids(Method):
         whiten = whitening(known, bank.labels, shrinkage)
         self.projection.copy_(basis @ whiten)
         known, pile = (F.normalize(each @ whiten, dim=-1) for each in (known, pile))
-        self.pile.copy_(pile)
-        num_known, k = self.task.num_known, self.task.num_novel
+        num_known, k, tau = self.task.num_known, self.task.num_novel, self.config.tau
         sums = torch.zeros_like(self.centres[:num_known]).index_add_(0, bank.labels, known)
         self.centres[:num_known] = F.normalize(sums, dim=-1)
         if not k:
             return
         mixed, novel = self.task.pile == "mixed", torch.ones_like(pile[:, 0], dtype=torch.bool)
         if mixed:
-            self.labelled.copy_(known)
             others = F.normalize(sums[bank.labels] - known, dim=-1)  # of the same class
             own = (known * others).sum(1, keepdim=True)
-            means = (known @ self.centres[:num_known].T).scatter(1, bank.labels[:, None], own).amax(1)
-            near = [self.like_known(known, means), self.like_known(pile)]
-            self.weights.copy_(regress(known, bank.labels, self.centres[:num_known], self.config.tau))
-            novel = self.divide((known, pile), near)
-            self.pile[~novel] = 0  # nobody's neighbours
-        seen = self.averaged(pile[novel])
+            means = [x @ self.centres[:num_known].T for x in (known, pile)]
+            means[0].scatter_(1, bank.labels[:, None], own)
+            near = [self.near(x, known) + each.amax(1) for x, each in zip((known, pile), means, strict=True)]
+            pair = list(zip((known, pile), near, strict=True))
+            _, novel = divided(*(each - 2 * self.near(x, pile) for x, each in pair), k)
+        seen = average(pile[novel], pile[novel], self.config.neighbours)
         centres = self.cluster(seen, k, self.config.restarts, random)
         even = unevenness(seen, centres) <= SLACK * usual
         equal = even if self.config.prior == "auto" else self.config.prior == "equal"
         log.info("centroids: lambda %g, classes of %s sizes", shrinkage, "equal" if equal else "their own")
         if equal:
-            centres, self.offsets[num_known:] = settle(seen, centres, self.config.tau)
+            centres, self.offsets[num_known:] = settle(seen, centres, tau)
         self.centres[num_known:] = centres
-        if mixed:
-            novel = self.divide((known, pile), near)
-            if equal:
-                seen = self.averaged(pile[novel])
-                self.centres[num_known:], self.offsets[num_known:] = settle(seen, centres, self.config.tau)
-
-    def divide(self, x: Sequence[Tensor], near: Sequence[Tensor]) -> Tensor:
-        """Labelled images and the pile, and how near they are to known classes → which of the pile are novel.
-
-        The limit is stored.
-        """
-        usual, found = map(self.likeness, x, near)
-        self.limit.copy_(dividing(usual, found, self.task.num_novel))
-        return found <= self.limit
-
-    def likeness(self, x: Tensor, near: Tensor) -> Tensor:
-        """s of unit vectors (B, P) whose first two terms are `near` (B,)."""
-        pile, mu = self.near(x, self.pile), self.centres[self.task.num_known :]
-        return (near - pile - ((x @ mu.T).amax(1) if mu.any() else pile)) / 2
-
-    def like_known(self, x: Tensor, means: Tensor | None = None) -> Tensor:
-        """The first two terms of s (B,); `means` (B,) are the second if they are given."""
-        if means is None:
-            means = (x @ self.centres[: self.task.num_known].T).amax(1)
-        return self.near(x, self.labelled) + means
+        if not mixed:
+            self.pile.copy_(pile)
+            return
+        rest = pile[novel]
+        share, novel = divided(*(each - self.near(x, rest) - (x @ centres.T).amax(1) for x, each in pair), k)
+        q = F.pad((pile @ self.centres[:num_known].T / tau).softmax(1), (0, k))
+        seen = average(pile[novel], rest, self.config.neighbours)
+        q[novel] = F.pad((seen @ centres.T / tau + self.offsets[num_known:]).softmax(1), (num_known, 0))
+        groups = F.pad(torch.arange(k) + 1 if equal else torch.ones(k, dtype=torch.long), (num_known, 0))
+        shares = torch.tensor([share, *([(1 - share) / k] * k if equal else [1 - share])]).clamp(min=NONE)
+        self.refine(known, bank.labels, pile, q, groups.to(q.device), shares.to(q))
 
     def near(self, x: Tensor, others: Tensor) -> Tensor:
         """<x, others> (B,)."""
         fewest, most = NEAREST
         quarter = self.task.num_labelled // (4 * self.task.num_known)
         return nearest(x, others, min(max(quarter, fewest), most))
+
+    def refine(
+        self, known: Tensor, labels: Tensor, pile: Tensor, q: Tensor, groups: Tensor, shares: Tensor
+    ) -> None:
+        """Fit V and b to labels (n_l,) and to the pile's answers, of which q (n, C) are the first.
+
+        Groups (C,) of classes have their shares (G,) of the pile. V and b are stored as centres and offsets.
+        """
+        x, y, start = torch.cat([known, pile]), F.one_hot(labels, len(groups)).to(q), self.centres.clone()
+        k = min(self.config.neighbours + 1, len(x))
+        near = torch.cat([(part @ x.T).topk(k, dim=1).indices for part in torch.split(pile, CHUNK)])
+        for _ in range(REFINEMENTS):
+            targets = torch.cat([y, (q + torch.cat([y, q])[near].mean(1)) / 2])
+            self.centres.copy_(regress(x, targets, self.centres, start, self.config.tau))
+            logits = pile @ self.centres.T / self.config.tau
+            self.offsets.copy_(balance(logits, groups, shares))
+            q = (logits + self.offsets).softmax(1)
 
     def choose(self, points: Tensor, labels: Tensor) -> tuple[float, float]:
         """The lambda that finds hidden known classes best, and how uneven their clusters are, on average.
@@ -230,10 +232,6 @@ class Centroids(Method):
         """Unit vectors (n, P) → unit centres (k, P) of k-means."""
         return F.normalize(KMeans(x, k, random, restarts=restarts, iterations=ITERATIONS)(k).centres, dim=-1)
 
-    def averaged(self, x: Tensor) -> Tensor:
-        """x' of unit vectors x (B, P)."""
-        return average(x, self.pile, self.config.neighbours)
-
     def whitened(self, images: Tensor) -> Tensor:
         """(B, 3, H, W) images or (B, D) vectors → x (B, P), in float32 under any autocast."""
         z = F.normalize(self.encoder(images).float(), dim=-1)
@@ -259,39 +257,33 @@ class Centroids(Method):
     def _both(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Scores among all classes (1, B, C) and among novel ones (1, B, C_u) of x (B, P)."""
         tau, num_known = self.config.tau, self.task.num_known
-        novel = (self.averaged(x) @ self.centres[num_known:].T / tau + self.offsets[num_known:])[None]
-        if self.task.pile == "novel" or not self.task.num_novel:
-            return x @ self.centres.T[None] / tau, novel
-        # Among known classes and among novel ones as they are; the side that loses is moved.
-        known = x @ self.weights.T / tau
-        lead = (self.likeness(x, self.like_known(x)) - self.limit) / tau
-        excess = known.amax(1) - novel[0].amax(1) - lead
-        known = known - torch.where(lead > 0, 0, excess)[:, None]
-        return torch.cat([known, novel[0] + torch.where(lead > 0, excess, 0)[:, None]], 1)[None], novel
+        joint = x @ self.centres.T[None] / tau
+        if self.task.pile == "mixed":
+            joint = joint + self.offsets
+            return joint, joint[..., num_known:]
+        seen = average(x, self.pile, self.config.neighbours)
+        return joint, (seen @ self.centres[num_known:].T / tau + self.offsets[num_known:])[None]
 
 
 def settle(x: Tensor, start: Tensor, tau: float) -> tuple[Tensor, Tensor]:
     """Unit vectors (n, P), centres (k, P) → centres and offsets b (k,) after some rounds, of equal shares."""
-    centres = start
+    centres, each = start, torch.arange(len(start), device=x.device)
+    shares = torch.full((len(start),), 1 / len(start), device=x.device)
     for _ in range(ROUNDS):
         logits = x @ centres.T / tau
-        centres = F.normalize((logits + balance(logits)).softmax(1).T @ x, dim=-1)
-    return centres, balance(x @ centres.T / tau)
+        centres = F.normalize((logits + balance(logits, each, shares)).softmax(1).T @ x, dim=-1)
+    return centres, balance(x @ centres.T / tau, each, shares)
 
 
-def dividing(usual: Tensor, found: Tensor, least: int) -> Tensor:
-    """The likeness of labelled images (n_l,) and of the pile (n,) → the one from which on a pile's are known.
-
-    It is above at least so many of the pile, and above all of it if that seems to hold no known images.
-    """
+def divided(usual: Tensor, found: Tensor, least: int) -> tuple[float, Tensor]:
+    """s of labelled images (n_l,) and of the pile (n,) → pi, and which are novel (n,), at least so many."""
+    share = 2 * float((found > usual.median()).float().mean())
+    if share <= FEW:
+        return 0.0, torch.ones_like(found, dtype=torch.bool)
     steps = torch.cat([usual, found]).sort().values
     up_to = [torch.searchsorted(each.sort().values, steps, right=True) / len(each) for each in (usual, found)]
-    if 2 * (found > usual.median()).float().mean() > FEW:
-        step = torch.maximum(steps[(up_to[1] - up_to[0]).argmax()], found.kthvalue(least).values)
-    else:
-        step = found.amax()
-    above = torch.cat([steps[steps > step], steps[-1:] + 1])
-    return (step + above[0]) / 2
+    novel = found <= torch.maximum(steps[(up_to[1] - up_to[0]).argmax()], found.kthvalue(least).values)
+    return min(max(share, 1 - float(novel.float().mean())), 1 - least / len(found)), novel
 
 
 def nearest(x: Tensor, others: Tensor, k: int) -> Tensor:
@@ -305,21 +297,21 @@ def nearest(x: Tensor, others: Tensor, k: int) -> Tensor:
     return torch.cat(means)
 
 
-def regress(x: Tensor, labels: Tensor, start: Tensor, tau: float) -> Tensor:
-    """Vectors (n, P), classes (n,), start (C, P) → W (C, P), the least of
+def regress(x: Tensor, targets: Tensor, first: Tensor, start: Tensor, tau: float) -> Tensor:
+    """Vectors (n, P), targets (n, C), V at first and at the start (C, P) → V (C, P), nearer the least of
 
-    mean_i  - log softmax(W x_i / tau)_(y_i)  +  pull || W - start ||²
+    mean_i  - sum_c t_ic log softmax(V x_i / tau)_c  +  pull || V - start ||²
     """
-    W, target = start.clone(), F.one_hot(labels, len(start)).to(x)
-    solver = torch.optim.LBFGS([W], max_iter=STEPS, line_search_fn="strong_wolfe")
+    V = first.clone()
+    solver = torch.optim.LBFGS([V], max_iter=STEPS, line_search_fn="strong_wolfe")
 
     def objective() -> float:
-        log_p = (x @ W.T / tau).log_softmax(1)
-        W.grad = (log_p.exp() - target).T @ x / (tau * len(x)) + 2 * PULL * (W - start)
-        return float(PULL * (W - start).square().sum() - (target * log_p).sum() / len(x))
+        log_p = (x @ V.T / tau).log_softmax(1)
+        V.grad = (log_p.exp() - targets).T @ x / (tau * len(x)) + 2 * PULL * (V - start)
+        return float(PULL * (V - start).square().sum() - (targets * log_p).sum() / len(x))
 
     solver.step(objective)  # type: ignore[no-untyped-call]
-    return W
+    return V
 
 
 def unevenness(x: Tensor, centres: Tensor) -> float:
@@ -328,13 +320,15 @@ def unevenness(x: Tensor, centres: Tensor) -> float:
     return float(sizes.std(correction=0) / sizes.mean())
 
 
-def balance(logits: Tensor) -> Tensor:
-    """Logits (n, k) → offsets (k,) with which the softmax gives all clusters equal shares."""
+def balance(logits: Tensor, groups: Tensor, shares: Tensor) -> Tensor:
+    """Logits (n, k), groups (k,) → offsets (k,) with which the softmax gives them their shares (G,)."""
     weights = (logits - logits.amax(1, keepdim=True)).double().exp()
-    wanted, scale = len(logits) / logits.shape[1], weights.new_ones(logits.shape[1])
+    wanted, scale = len(logits) * shares.double(), weights.new_ones(len(shares))
     for _ in range(SCALINGS):
-        scale = wanted / (weights.T @ (weights @ scale).reciprocal())
-    return scale.log().sub(scale.log().mean()).to(logits)
+        sums = weights.T @ (weights @ scale[groups]).reciprocal()
+        scale = wanted / torch.zeros_like(scale).index_add_(0, groups, sums)
+    offsets = scale.log()[groups]
+    return (offsets - offsets.mean()).to(logits)
 
 
 def _at_most(labels: Tensor, number: int, random: torch.Generator) -> Tensor:
