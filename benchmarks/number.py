@@ -1,18 +1,20 @@
 """How well the number of novel classes is estimated on vectors: a table of random cuts.
 
-    python -m benchmarks.number VECTORS 100 130 results/number/lite0.json
+    python -m benchmarks.number VECTORS 200 240 results/number/lite0.json
 
 VECTORS is a folder with the vectors of the training images of CIFAR-10 and CIFAR-100, c10.npy and c100.npy,
 and their labels, c10-labels.npy and c100-labels.npy. Known and novel classes, their number and sizes are
-drawn at random for each seed; kinds of piles and long tails take turns. Settings were chosen with seeds below
-100.
+drawn at random for each seed; kinds of piles and long tails take turns. The estimate was developed with seeds
+below 200 and with the cuts of `benchmarks.number_fit`.
 """
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +29,10 @@ from newfound.run.provenance import provenance
 
 NOVEL, KNOWN, EACH, TAILS = (5, 7, 10, 14, 20, 28, 38, 50), (10, 20, 30, 50), (200, 350, 500), (1, 10, 50)
 """What is drawn from: classes of CIFAR-100, images of the largest class, and its ratio to the smallest."""
+
+
+Job = TypeVar("Job")
+T = TypeVar("T")
 
 
 class Cut(Part):
@@ -73,12 +79,13 @@ def cut(folder: Path, seed: int) -> tuple[Features, dict[str, object]]:
     if mixed:
         pile += [rows[-size:] for rows, size in zip(images[:known], sizes(known, each // 2), strict=True)]
     ids = torch.from_numpy(np.repeat(np.arange(known), each // 2))
-    features = Features(_take(vectors, labelled), ids, _take(vectors, pile), mixed)
+    features = Features(take(vectors, labelled), ids, take(vectors, pile), mixed)
     drawn = {"seed": seed, "data": name, "pile": "mixed" if mixed else "novel", "tail": tail}
     return features, drawn | {"known": known, "novel": novel, "each": each}
 
 
-def _take(vectors: NDArray[np.floating], rows: Sequence[NDArray[np.integer]]) -> torch.Tensor:
+def take(vectors: NDArray[np.floating], rows: Sequence[NDArray[np.integer]]) -> torch.Tensor:
+    """The vectors of some images."""
     return torch.from_numpy(vectors[np.concatenate(rows)]).float()
 
 
@@ -111,20 +118,31 @@ def number_section(path: Path) -> str:
     return "\n".join(lines)
 
 
+def in_parallel(function: Callable[[Job], T], jobs: Sequence[Job]) -> list[T]:
+    """The function of each job, in processes of one thread."""
+    with get_context("spawn").Pool(initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        found = []
+        for each in pool.imap(function, jobs):
+            found.append(each)
+            print(each, flush=True)
+        return found
+
+
+def _estimated(job: tuple[Path, int]) -> Cut:
+    features, drawn = cut(*job)
+    algorithm, random = ALGORITHMS["silhouette"], torch.Generator().manual_seed(job[1])
+    start = time.perf_counter()
+    found = algorithm.verdict(list(algorithm.trials(features, EstimateConfig(), random, {})))
+    answer = {"found": found.num_novel, "low": found.low, "high": found.high}
+    return Cut.model_validate(drawn | answer | {"seconds": time.perf_counter() - start})
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Estimate each cut; the record is written after every one."""
-    folder, out = Path(arguments[0]), Path(arguments[3])
-    algorithm, record = ALGORITHMS["silhouette"], None
-    for seed in range(int(arguments[1]), int(arguments[2])):
-        features, drawn = cut(folder, seed)
-        start, random = time.perf_counter(), torch.Generator().manual_seed(seed)
-        found = algorithm.verdict(list(algorithm.trials(features, EstimateConfig(), random, {})))
-        answer = {"found": found.num_novel, "low": found.low, "high": found.high}
-        done = Cut.model_validate(drawn | answer | {"seconds": time.perf_counter() - start})
-        cuts = [*(record.cuts if record else []), done]
-        record = Numbers(algorithm="silhouette", provenance=provenance(torch.device("cpu")), cuts=cuts)
-        write_record(out, record)
-        print(done, flush=True)
+    """Estimate all cuts, and write the record."""
+    jobs = [(Path(arguments[0]), seed) for seed in range(int(arguments[1]), int(arguments[2]))]
+    cuts, out = in_parallel(_estimated, jobs), Path(arguments[3])
+    record = Numbers(algorithm="silhouette", provenance=provenance(torch.device("cpu")), cuts=cuts)
+    write_record(out, record)
     print(number_section(out))
 
 

@@ -152,7 +152,7 @@ def estimate(
     algorithm: Annotated[
         Literal["dtc", "gcd", "silhouette"] | None,
         typer.Option(
-            help="By default DTC's, on vectors the silhouette's, or GCD's if there are few known classes."
+            help="By default the silhouette's on vectors; on images DTC's, or GCD's with few known classes."
         ),
     ] = None,
     out: opt.Out = None,

@@ -13,7 +13,7 @@ from torch import Tensor
 from newfound.core.calls import public
 from newfound.core.errors import DataError
 from newfound.core.records import Task
-from newfound.core.settings import Positive
+from newfound.core.settings import Count, Positive
 from newfound.core.source import PileKind, Source
 from newfound.data.images import ImageSet
 
@@ -54,7 +54,7 @@ class Split:
     unlabelled: ImageSet
     num_known: int
     num_novel: int | None
-    """None if it is not known; 0 only if every image is labelled."""
+    """None if it is not known; 0 if every image is labelled, or may be of a known class."""
     look: Look
     pile: PileKind = "novel"
     """Whether unlabelled images may be of known classes."""
@@ -62,7 +62,7 @@ class Split:
     def __post_init__(self) -> None:
         labelled, unlabelled = len(self.labelled), len(self.unlabelled)
         novel = 1 if self.num_novel is None else self.num_novel
-        if not labelled or unlabelled < novel or unlabelled > novel == 0:
+        if not labelled or unlabelled < novel or (unlabelled > novel == 0 and self.pile == "novel"):
             few = f"{unlabelled} unlabelled images, which cannot be of {novel} novel classes"
             none = f"no {'unlabelled' if labelled else 'labelled'} images"
             raise DataError(f"There are {few if labelled and unlabelled else none}.")
@@ -153,7 +153,7 @@ class Dataset:
         return note
 
     @public
-    def with_num_novel(self, num_novel: Positive, estimated: str | None = None) -> "Dataset":
+    def with_num_novel(self, num_novel: Count, estimated: str | None = None) -> "Dataset":
         """The same images with `num_novel` novel classes to look for; `estimated` names the algorithm."""
         known = self.class_names[: self.num_known]
         names = self.class_names if self.truth else (*known, *novel_names(known, num_novel))

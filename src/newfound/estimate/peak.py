@@ -1,153 +1,266 @@
-"""Our estimate, for vectors: where the silhouette peaks in the metric that the known classes teach.
+"""Our estimate, for vectors: where the silhouette peaks in the metric of the known classes, corrected.
 
-    log k* = sum_k w_k log k,  w = softmax(s / tau),  s_k: the mean silhouette of k clusters
+    log N = w_0 + sum_i w_i c_i,  c: log k at the peak s_k of the mean silhouette of k clusters, and the like
 
 The vectors are whitened and averaged with their neighbours, as for `centroids`, and nothing is trained.
 k-means cuts large classes into pieces before it finds the small ones. So a vector is drawn with a probability
 of one over the number of vectors around it, which leaves classes of about equal sizes, and every cluster
 counts the same in s, the mean of some draws. From a mixed pile, vectors are left out first that have almost
-as many labelled neighbours as labelled vectors have.
+as many labelled neighbours as labelled vectors have. If hardly any vector is farther from the labelled ones
+than these are from each other, there is no new class.
 
-How far to trust the number is asked of the known classes: some of them are hidden from the whitening and
-counted the same way, in equal sizes and in long tails. The factor by which their number is missed at most in
-80 % of these trials gives the range.
+The peak is early where classes are small or of uneven sizes, and late where known images are left. What tells
+so is c (`Look`); the weights w come from cuts of CIFAR-100 and CIFAR-10 (`benchmarks/number_fit.py`). Whether
+they help is asked of the user's known classes: some of them are hidden from the whitening and counted the
+same way, in equal sizes and in long tails. If the peak itself is far better at that, it decides. How far the
+hidden classes are off, and those of the cuts were, gives the range.
 
 Shapes: n vectors, D features, P principal components.
 """
 
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.estimate.silhouette import silhouettes
+from newfound.core.source import PileKind
+from newfound.estimate.silhouette import distances, silhouettes_of
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
 from newfound.pseudo.kmeans import KMeans
 from newfound.pseudo.metric import CHUNK, average, principal_components, whitening
 
 FEWEST_TO_HIDE = 4
 """Known classes, of which some can be hidden."""
-COMPONENTS, SHRINKAGE, NEIGHBOURS = 256, 1.0, 25
-"""Principal components at most; how much the covariance is shrunk; neighbours in an average."""
-SAMPLE, FEWEST, DRAWN = 3000, 200, 800
-"""Vectors that are looked at, at most; half of them is drawn, within these bounds."""
-DRAWS, RESTARTS, CLOSE, SOFTNESS = 2, 4, 0.6, 0.05
-"""Draws; runs of k-means on each; the cosine from which vectors are close, and how gradually."""
-KNOWN = 0.7
-"""The share of labelled neighbours from which a vector is left out, of that of labelled vectors."""
-RATIO, TAU = 1.15, 0.01
-"""Of successive numbers of clusters; of the softmax over silhouettes."""
-TURNS, COVERED = 9, 0.8
-"""Times that classes are hidden, and the share of them that the range covers."""
-ENOUGH, TAILS = 200, (1, 10, 50)
-"""Images of the largest hidden class; how many times as many as of the smallest, in turn."""
-FARTHEST = 4
-"""The largest number of clusters tried for hidden classes, of their number."""
+COMPONENTS, SHRINKAGE = 256, 1.0
+"""Principal components at most; how much the covariance is shrunk."""
+FEW, SAMPLE, FEWEST, DRAWN = 40, 3000, 200, 800
+"""Vectors that are too few; those looked at, at most; half of them is drawn, within these bounds."""
+NEIGHBOURS, SHARE, AVERAGED = 25, 0.2, (5, 60)
+"""Neighbours in an average at first; then this share of a class, within bounds."""
+RESTARTS, STEPS, CLOSE, SOFTNESS = 4, 15, 0.6, 0.05
+"""Runs of k-means on a draw, and their steps; the cosine from which vectors are close, and how gradually."""
+KNOWN, MISTAKEN = 0.7, 0.12
+"""The share of labelled neighbours from which a vector is left out, of that of labelled vectors; the share of
+novel vectors that are."""
+FAR, FARTHER = 0.05, 0.055
+"""The share of labelled vectors that are far from the others; the least share of a pile with novel ones."""
+DENSE, RATIO, TAU = 10, 1.2, 0.01
+"""The largest of the small numbers of clusters; the ratio of the others; of the softmax over silhouettes."""
+TURNS, ENOUGH, TAILS = 6, 200, (1, 10, 50)
+"""Times that classes are hidden; images of the largest one; how many times as many as of the smallest."""
+BETTER, PRIOR, WIDTH = 1.2, 12, 1.28
+"""How many times as good the peak itself has to be to decide; how many turns the cuts behind the weights
+count for; standard deviations to either end of a range that is to hold four of five."""
+
+FITTED = json.loads(Path(__file__).with_name("weights.json").read_text())
+"""For each kind of pile w, and the deviation of log N on the cuts behind it, each left out in turn."""
 
 
 def peak_most_trials(most: int) -> int:
-    """The grid, then two trials each time the gaps beside the best are halved."""
-    grid = peak_grid(most)
-    widest = max((above - below for below, above in pairwise(grid)), default=1)
-    return len(grid) + 2 * (widest - 1).bit_length()
+    """One for each number of clusters."""
+    return len(peak_grid(most))
 
 
 def peak_grid(most: int) -> list[int]:
-    """Numbers of clusters from 2 to `most`."""
-    steps = math.ceil(math.log(max(most / 2, 1), RATIO))
-    return sorted({min(round(2 * RATIO**step), most) for step in range(steps + 1)})
-
-
-def _search(curve: Callable[[int], float], most: int) -> Iterator[tuple[int, float]]:
-    """Numbers of clusters and silhouettes: the grid, then half-way between the best and those beside it."""
-    found: dict[int, float] = {}
-    wanted = peak_grid(most)
-    while wanted:
-        for k in wanted:
-            found[k] = curve(k)
-            yield k, found[k]
-        best = best_of(found)
-        below = max((k for k in found if k < best), default=best)
-        above = min((k for k in found if k > best), default=best)
-        wanted = sorted({(below + best) // 2, (best + above + 1) // 2} - {*found})
+    """Numbers of clusters from 2 to `most`: all small ones, then in steps."""
+    steps = math.ceil(math.log(max(most / DENSE, 1), RATIO))
+    larger = (round(DENSE * RATIO**step) for step in range(steps))
+    return sorted({*range(2, min(DENSE, most)), *larger, most})
 
 
 def peak_trials(
     features: Features, config: EstimateConfig, random: torch.Generator, done: Mapping[int, Trial]
 ) -> Iterator[Trial]:
-    """The silhouette for each number of clusters; trials that are `done` are not repeated."""
+    """The silhouette for each number of clusters; all are made at once, so what is `done` saves nothing."""
+    projected = in_components(features)
+    found = Look.of(projected, config, random)
+    counted, missed_by = judged(found, projected, config, random)
+    for k, height in found.curve.items():
+        yield Trial(k, k, silhouette=height, counted=counted, missed_by=missed_by)
+
+
+def in_components(features: Features) -> Features:
+    """The same vectors in P principal components."""
     known, pile = (F.normalize(each, dim=-1) for each in (features.labelled, features.pile))
     both = torch.cat([known, pile])
     mean = both.mean(0)
     basis = principal_components(both - mean, min(COMPONENTS, both.shape[1]))
-    projected = replace(features, labelled=(known - mean) @ basis, pile=(pile - mean) @ basis)
-    curve = Curve(projected, config, random)
-    missed_by = next(iter(done.values())).missed_by if done else _missed_by(projected, config, random)
-    heights = {k: trial.silhouette or 0.0 for k, trial in done.items()}
-    for k, height in _search(lambda k: heights[k] if k in heights else curve(k), curve.most):
-        yield done[k] if k in done else Trial(k, k, silhouette=height, missed_by=missed_by)
+    return replace(features, labelled=(known - mean) @ basis, pile=(pile - mean) @ basis)
 
 
-class Curve:
-    """The silhouette as a function of the number of clusters."""
+@dataclass(frozen=True)
+class Look:
+    """What a pile looks like."""
 
-    def __init__(self, features: Features, config: EstimateConfig, random: torch.Generator) -> None:
+    pile: PileKind
+    curve: dict[int, float]
+    """Number of clusters → silhouette; all 0 where nothing looks novel."""
+    signs: dict[str, float]
+    """c; none where nothing looks novel."""
+
+    @classmethod
+    def of(cls, features: Features, config: EstimateConfig, random: torch.Generator) -> "Look":
         """Features of P components."""
+        kind: PileKind = "mixed" if features.mixed else "novel"
+        grid = peak_grid(most_extra(len(features.pile), config))
         whiten = whitening(features.labelled, features.classes, SHRINKAGE)
         known, pile = (
             F.normalize(_some(each, SAMPLE, random) @ whiten, dim=-1)
             for each in (features.labelled, features.pile)
         )
+        signs = {}
         if features.mixed:
-            pile = pile[is_novel(pile, known)]
-        seen = average(pile, pile, NEIGHBOURS)
-        crowd = ((seen @ seen.T - CLOSE) / SOFTNESS).sigmoid().sum(1).clamp(min=NEIGHBOURS)
-        number = min(max(min(len(seen) // 2, DRAWN), FEWEST), len(seen))
-        self.most = most_extra(number, config)
-        self.draws = [
-            KMeans(
-                seen[torch.multinomial(1 / crowd, number, generator=random)],
-                self.most,
-                random,
-                restarts=RESTARTS,
-                iterations=config.iterations,
+            if not any_novel(pile, known):
+                return cls(kind, dict.fromkeys(grid, 0.0), {})
+            share = labelled_share(pile, known)
+            usual = float(share[len(pile) :].mean())
+            limit = max(KNOWN * usual, float(share[: len(pile)].kthvalue(min(60, len(pile))).values))
+            novel = share[: len(pile)] <= limit
+            out, caught = (
+                1 - float(novel.double().mean()),
+                float((share[len(pile) :] > limit).double().mean()),
             )
-            for _ in range(DRAWS)
-        ]
+            of_known = min(max((out - MISTAKEN) / max(caught - MISTAKEN, 0.1), 0), 1)
+            signs = {
+                "left": min(of_known * (1 - caught) / max(1 - out, 0.02), 1.5),
+                "out": out,
+                "usual": usual,
+                "known": math.log(len(features.classes.unique())),
+            }
+            pile = pile[novel]
+        n = len(pile)
+        number = min(max(min(n // 2, DRAWN), FEWEST), n)
+        grid = [k for k in grid if k <= max(number // 4, 2)]
+        first = Draw.of(pile, NEIGHBOURS, number, grid, random)
+        fewest, most = AVERAGED
+        neighbours = int(min(max(SHARE * n / math.exp(first.peak()), fewest), most))
+        draws = [Draw.of(pile, neighbours, number, grid, random) for _ in range(2)]
+        curve = {k: sum(draw.by_cluster[k] for draw in draws) / len(draws) for k in grid}
+        plain = Draw.of(pile, NEIGHBOURS, number, grid, random, thin=False)
+        peak = soft_peak(curve)
+        signs |= {
+            "peak": peak,
+            "first": soft_peak(first.by_vector),
+            "plain": soft_peak(plain.by_vector),
+            "images": math.log(n),
+            "uneven": sum(draw.unevenness(max(round(math.exp(peak)), 2)) for draw in draws) / len(draws),
+        }
+        return cls(kind, curve, signs)
 
-    def __call__(self, k: int) -> float:
-        return sum(_height(kmeans, k) for kmeans in self.draws) / DRAWS
+
+class Draw:
+    """Vectors drawn from a pile, and their silhouettes."""
+
+    def __init__(self, seen: Tensor, rows: Tensor, grid: Sequence[int], random: torch.Generator) -> None:
+        """All vectors, averaged (n, P), and the rows that are drawn."""
+        self.seen = seen
+        self.kmeans = KMeans(seen[rows], max(grid), random, restarts=RESTARTS, iterations=STEPS)
+        self.by_cluster: dict[int, float] = {}
+        self.by_vector: dict[int, float] = {}
+        every = torch.arange(len(rows), device=rows.device)
+        between = distances(self.kmeans.points, every)
+        for k in grid:
+            clusters = self.kmeans(k).labels
+            scores, sizes = silhouettes_of(between, every, clusters, k), clusters.bincount(minlength=k)
+            means = torch.zeros_like(sizes, dtype=scores.dtype).index_add_(0, clusters, scores) / sizes
+            self.by_cluster[k], self.by_vector[k] = float(means[sizes > 0].mean()), float(scores.mean())
+
+    @classmethod
+    def of(
+        cls,
+        pile: Tensor,
+        neighbours: int,
+        number: int,
+        grid: Sequence[int],
+        random: torch.Generator,
+        *,
+        thin: bool = True,
+    ) -> "Draw":
+        """`number` of the pile (n, P), if `thin` against the density."""
+        seen = average(pile, pile, neighbours)
+        crowd = torch.ones_like(seen[:, 0])
+        if thin:
+            crowd = ((seen @ seen.T - CLOSE) / SOFTNESS).sigmoid().sum(1).clamp(min=neighbours)
+        return cls(seen, torch.multinomial(1 / crowd, number, generator=random), grid, random)
+
+    def peak(self) -> float:
+        return soft_peak(self.by_cluster)
+
+    def unevenness(self, k: int) -> float:
+        """The standard deviation of the logarithm of the sizes of k clusters, of all vectors."""
+        centres = self.kmeans(k).centres
+        sizes = torch.cdist(self.seen, centres).argmin(1).bincount(minlength=k)
+        return float(sizes.clamp(min=1).double().log().std())
 
 
-def _height(kmeans: KMeans, k: int) -> float:
-    """The mean over the clusters of their points' silhouettes."""
-    clusters = kmeans(k).labels
-    scores = silhouettes(kmeans.points, clusters, k)
-    sizes = clusters.bincount(minlength=k)
-    means = torch.zeros_like(sizes, dtype=scores.dtype).index_add_(0, clusters, scores) / sizes
-    return float(means[sizes > 0].mean())
+def soft_peak(silhouettes: Mapping[int, float]) -> float:
+    """log k at the peak, between those of almost the same height."""
+    weights = (torch.tensor(list(silhouettes.values()), dtype=torch.float64) / TAU).softmax(0)
+    return sum(float(w) * math.log(k) for w, k in zip(weights, silhouettes, strict=True))
 
 
-def _missed_by(features: Features, config: EstimateConfig, random: torch.Generator) -> float | None:
-    """The factor by which the number of hidden known classes is missed; None where too few can be hidden."""
+def labelled_share(pile: Tensor, known: Tensor) -> Tensor:
+    """Unit vectors (n, P), (N, P) → the share of labelled ones among the neighbours of all (n + N,)."""
+    both, n = torch.cat([pile, known]), len(pile)
+    k = min(NEIGHBOURS + 1, len(both))
+    nearest = torch.cat([(part @ both.T).topk(k, dim=1).indices for part in torch.split(both, CHUNK)])
+    return (nearest[:, 1:] >= n).double().mean(1)
+
+
+def nearness(x: Tensor, known: Tensor, skip: int) -> Tensor:
+    """Unit vectors (n, P), (N, P) → the mean cosine with the five nearest, after `skip` of them (n,)."""
+    k = min(5, max(len(known) - skip, 1))
+    return (x @ known.T).topk(min(k + skip, len(known)), dim=1).values[:, skip:].mean(1)
+
+
+def any_novel(pile: Tensor, known: Tensor) -> bool:
+    """Whether more of the pile (n, P) are far from labelled vectors (N, P) than of these themselves."""
+    far = nearness(known, known, 1).quantile(FAR)
+    return float((nearness(pile, known, 0) < far).double().mean()) > FARTHER
+
+
+def corrected(found: Look) -> float:
+    """log N of a pile in which something looks novel."""
+    weights: dict[str, float] = FITTED[found.pile]["weights"]
+    return weights[""] + sum(weights[name] * value for name, value in found.signs.items())
+
+
+def judged(
+    found: Look, features: Features, config: EstimateConfig, random: torch.Generator
+) -> tuple[float, float | None]:
+    """The number of classes, and the factor by which it may be off, unless the images are too few to say."""
+    if not found.signs:
+        return 0.0, None
+    if len(features.pile) < FEW:
+        return math.exp(found.signs["peak"]), None
+    errors = torch.tensor(list(_errors(features, config, random)), dtype=torch.float64).view(-1, 2)
+    squares = errors.square().sum(0)
+    by_peak = bool(BETTER**2 * squares[0] < squares[1])
+    spread = (squares[0 if by_peak else 1] + PRIOR * FITTED[found.pile]["deviation"] ** 2) / (
+        len(errors) + PRIOR
+    )
+    log_number = found.signs["peak"] if by_peak else corrected(found)
+    return math.exp(log_number), math.exp(WIDTH * float(spread.sqrt()))
+
+
+def _errors(
+    features: Features, config: EstimateConfig, random: torch.Generator
+) -> Iterator[tuple[float, float]]:
+    """By how much the logarithm of the number of hidden known classes is missed: by the peak, and by N."""
     number = int(features.classes.max()) + 1
-    if number < FEWEST_TO_HIDE:
-        return None
-    errors = []
-    for turn in range(TURNS):
+    for turn in range(TURNS if number >= FEWEST_TO_HIDE else 0):
         order = torch.randperm(number, generator=random, device=random.device)
         least, most = max(number // 3, 2), 2 * number // 3
         hidden = order[: least + turn * (most - least + 1) // TURNS]
-        pretended = _pretended(features, hidden, TAILS[turn % len(TAILS)], random)
-        limited = replace(config, max_novel=min(config.max_novel, FARTHEST * len(hidden)))
-        curve = Curve(pretended, limited, random)
-        found = soft_peak(dict(_search(curve, curve.most)))
-        errors.append(abs(math.log(found / len(hidden))))
-    return math.exp(float(torch.tensor(errors).quantile(COVERED)))
+        found = Look.of(_pretended(features, hidden, TAILS[turn % len(TAILS)], random), config, random)
+        if found.signs:
+            wanted = math.log(len(hidden))
+            yield found.signs["peak"] - wanted, corrected(found) - wanted
 
 
 def _pretended(features: Features, hidden: Tensor, tail: int, random: torch.Generator) -> Features:
@@ -168,27 +281,13 @@ def _some(x: Tensor, number: int, random: torch.Generator) -> Tensor:
     return x[torch.randperm(len(x), generator=random, device=random.device)[:number]]
 
 
-def is_novel(pile: Tensor, known: Tensor) -> Tensor:
-    """Unit vectors (n, P), (N, P) → which of the pile have few labelled neighbours (n,), FEWEST at least."""
-    both, n = torch.cat([pile, known]), len(pile)
-    k = min(NEIGHBOURS + 1, len(both))
-    nearest = torch.cat([(part @ both.T).topk(k, dim=1).indices for part in torch.split(both, CHUNK)])
-    share = (nearest[:, 1:] >= n).double().mean(1)
-    least = share[:n].kthvalue(min(FEWEST, n)).values
-    return share[:n] <= torch.maximum(KNOWN * share[n:].mean().nan_to_num(), least)
-
-
-def soft_peak(silhouettes: Mapping[int, float]) -> float:
-    """k*: the number of clusters at the peak, between those of almost the same height."""
-    weights = (torch.tensor(list(silhouettes.values()), dtype=torch.float64) / TAU).softmax(0)
-    return math.exp(sum(float(w) * math.log(k) for w, k in zip(weights, silhouettes, strict=True)))
-
-
 def peak_estimate(trials: Sequence[Trial]) -> Verdict:
-    """The soft peak; the range is as wide as hidden classes demand, and open where the curve ends."""
+    """The number counted; the range is as wide as hidden classes demand, and open if there are none."""
     curve = {trial.extra: trial.silhouette or 0.0 for trial in trials}
-    least, most, best, found = min(curve), max(curve), best_of(curve), soft_peak(curve)
-    factor = trials[0].missed_by or math.inf
-    low = 1 if best == least else max(math.floor(found / factor), 1)
-    high = most if best == most else math.ceil(min(found * factor, most))
-    return Verdict(round(found), low, high, best, {"silhouette": best})
+    best, most = best_of(curve), max(curve)
+    counted, factor = trials[0].counted or 0.0, trials[0].missed_by or math.inf
+    if not counted:
+        return Verdict(0, 0, 0, best, {"silhouette": best})
+    number = min(max(round(counted), 1), most)
+    low, high = max(math.ceil(counted / factor), 1), math.floor(min(counted * factor, most))
+    return Verdict(number, min(low, number), max(high, number), best, {"silhouette": best})

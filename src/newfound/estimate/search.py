@@ -9,7 +9,7 @@ from newfound.core.errors import UsageError
 from newfound.core.source import PileKind
 from newfound.estimate.dtc import FEWEST_KNOWN, dtc_estimate, dtc_trials, num_probes
 from newfound.estimate.gcd import gcd_estimate, gcd_most_trials, gcd_trials
-from newfound.estimate.peak import FEWEST_TO_HIDE, peak_estimate, peak_most_trials, peak_trials
+from newfound.estimate.peak import peak_estimate, peak_most_trials, peak_trials
 from newfound.estimate.trial import PREFIX, EstimateConfig, Features, Trial, Verdict
 
 FEW = 10
@@ -55,12 +55,15 @@ def resolved(config: EstimateConfig, num_known: int, pile: PileKind, vectors: bo
     if config.algorithm != "auto":
         return config
     if vectors:
-        return replace(config, algorithm="silhouette" if num_known >= FEWEST_TO_HIDE else "gcd")
+        return replace(config, algorithm="silhouette")
     return replace(config, algorithm="dtc" if num_known >= FEWEST_KNOWN and pile == "novel" else "gcd")
 
 
-def warnings_for(found: Verdict, num_known: int, num_hidden: int, most: int) -> list[str]:
-    """Too few known classes, a wide range, or a best number at an end of what was tried, 0 to `most`."""
+def warnings_for(found: Verdict, num_known: int, num_hidden: int, most: int, allowed: int) -> list[str]:
+    """Too few known classes, a wide range, or a best number at an end of what was tried, 0 to `most`.
+
+    `most` is `allowed` unless there are too few images for that.
+    """
     warnings = []
     if found.high > WIDE * found.low:
         warnings.append(
@@ -76,7 +79,6 @@ def warnings_for(found: Verdict, num_known: int, num_hidden: int, most: int) -> 
             "classes; there may be more novel classes"
         )
     if max(found.high, *found.preferred.values()) >= most:
-        warnings.append(
-            f"the largest number of clusters tried is among the best; raise {PREFIX}max_novel to look further"
-        )
+        further = f"raise {PREFIX}max_novel to look further" if most == allowed else "the images are too few"
+        warnings.append(f"the largest number of clusters tried is among the best; {further}")
     return warnings

@@ -18,16 +18,23 @@ def silhouettes(points: Tensor, clusters: Tensor, k: int) -> Tensor:
 
     Exact: every distance counts, in slices of rows. A point alone in its cluster has s = 0.
     """
-    members = (clusters[:, None] == torch.arange(k, device=clusters.device)).to(points)
+    every, slice_ = torch.arange(len(points), device=points.device), max(MOST_DISTANCES // len(points), 1)
+    slices = torch.split(every, slice_)
+    return torch.cat([silhouettes_of(distances(points, rows), rows, clusters, k) for rows in slices])
+
+
+def distances(points: Tensor, rows: Tensor) -> Tensor:
+    """From some rows (m,) of the points (n, D) to all: (m, n)."""
+    return torch.cdist(points[rows], points).scatter_(1, rows[:, None], 0.0)
+
+
+def silhouettes_of(between: Tensor, rows: Tensor, clusters: Tensor, k: int) -> Tensor:
+    """s of some rows (m,) by their distances to all points (m, n): (m,)."""
+    members = (clusters[:, None] == torch.arange(k, device=clusters.device)).to(between)
     sizes = members.sum(0)
     if int((sizes > 0).sum()) < 2:
-        return torch.zeros(len(points), dtype=torch.float64, device=points.device)
-    scores = []
-    every, slice_ = torch.arange(len(points), device=points.device), max(MOST_DISTANCES // len(points), 1)
-    for rows in torch.split(every, slice_):
-        distances = torch.cdist(points[rows], points).scatter_(1, rows[:, None], 0.0)
-        scores.append(_scores(distances @ members, clusters[rows][:, None], sizes).double())
-    return torch.cat(scores).flatten()
+        return torch.zeros(len(rows), dtype=torch.float64, device=between.device)
+    return _scores(between @ members, clusters[rows][:, None], sizes).double().flatten()
 
 
 def _scores(sums: Tensor, own: Tensor, sizes: Tensor) -> Tensor:

@@ -20,8 +20,7 @@ class EstimateConfig:
     algorithm: Literal["auto", "dtc", "gcd", "silhouette"] = setting(
         "auto",
         "dtc hides known classes from the network, gcd does not, silhouette is for vectors and needs no "
-        "network; auto: silhouette or dtc if there are enough known classes, else gcd, as for mixed piles of "
-        "images",
+        "network; auto: silhouette, for images dtc, or gcd for mixed piles and few known classes",
     )
     max_novel: Positive = setting(99, "largest number of novel classes to consider")
     probe_classes: Count = setting(
@@ -71,8 +70,10 @@ class Trial:
     """Hungarian accuracy on the labelled images whose clusters were not given; None if none was clustered."""
     silhouette: float | None = None
     """Of all images whose clusters were not given; None for GCD's."""
+    counted: float | None = None
+    """The number of novel classes that all trials together suggest, where that is asked."""
     missed_by: float | None = None
-    """The factor by which the number of hidden known classes is usually missed at most, where it is asked."""
+    """The factor by which it is usually off at most; None if unknown."""
 
     def __str__(self) -> str:
         accuracy = [] if self.accuracy is None else [f"accuracy {self.accuracy:.1%}"]

@@ -183,7 +183,7 @@ def greedy_seeds(
         best = reached.sum(2).argmin(1)
         closest = reached[each, best]
         seeds.append(rows[each, best])
-    return torch.stack(seeds, 1)
+    return torch.stack(seeds, 1) if seeds else each.new_zeros(restarts, 0)
 
 
 def _draw(weights: Tensor, number: int, random: torch.Generator) -> Tensor:

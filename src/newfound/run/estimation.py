@@ -87,7 +87,7 @@ def estimate(
             if should_stop():
                 raise Stopped
         found = algorithm.verdict(record.curve)
-        warnings = warnings_for(found, split.num_known, num_hidden, most)
+        warnings = warnings_for(found, split.num_known, num_hidden, most, config.max_novel)
         facts = asdict(found) | {"warnings": warnings, "provenance": provenance(device)}
         record = record.model_copy(update=facts)
         write_record(folder.estimate, record)

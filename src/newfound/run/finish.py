@@ -156,7 +156,7 @@ def _with_extent(
 
 def _estimated(folder: Folder, source: Source) -> EstimatedNumber | None:
     """The number of novel classes if it was estimated, here or by the run that this one repeats."""
-    if not (source.estimated and source.num_novel):
+    if not source.estimated or source.num_novel is None:
         return None
     made = folder.read_estimate()
     low, high = (made.low, made.high) if made else (None, None)

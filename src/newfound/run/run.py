@@ -9,7 +9,7 @@ from torch import Tensor
 
 import newfound
 from newfound.core import dist
-from newfound.core.errors import UsageError, shortened
+from newfound.core.errors import DataError, Hint, UsageError, shortened
 from newfound.core.files import check_apart, check_writable
 from newfound.core.learner import Method
 from newfound.core.registry import method_entry
@@ -156,6 +156,8 @@ class Run:
             return
         found = self.estimate(then_discover=True)
         assert found.num_novel is not None
+        if not found.num_novel and method_entry(self.recipe.method).method.made_for != "mixed":
+            raise DataError("All unlabelled images look like known classes.", Hint.NUM_NOVEL)
         self.data, self.estimated = self.data.with_num_novel(found.num_novel), found.algorithm
         log.info("using the estimated number of novel classes: %d", found.num_novel)
         self.work = preflight(self.recipe, self._seen.split)
