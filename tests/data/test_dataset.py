@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from newfound.core.errors import DataError, UsageError
+from newfound.core.errors import DataError
 from newfound.core.records import Task
 from newfound.core.source import Source
 from newfound.data import images
@@ -62,8 +62,10 @@ def test_another_number_of_novel_classes() -> None:
     assert toy().with_num_novel(3).class_names == ("a", "b", "c", "d")
     with pytest.raises(DataError, match="cannot be of 4 novel"):
         own.with_num_novel(4)
-    with pytest.raises(UsageError, match="num_novel"):
+    with pytest.raises(DataError, match="cannot be of 0 novel"):
         own.with_num_novel(0)
+    mixed = replace(own, split=replace(own.split, pile="mixed"))
+    assert mixed.with_num_novel(0).class_names == ("novel-1", "b")
 
 
 def test_fingerprints_cover_labels_and_test_images() -> None:

@@ -132,6 +132,22 @@ def test_vectors_are_counted_without_training_and_after_a_stop(tmp_path: Path) -
     assert len(seen) == len(whole.curve)
 
 
+@pytest.mark.parametrize("method", ["centroids", "gcd", "kmeans"])
+def test_a_mixed_pile_of_known_classes_has_no_novel_one(method: str, tmp_path: Path) -> None:
+    classes = np.arange(6).repeat(40)
+    random = np.random.default_rng(0)
+    vectors = 4 * random.normal(size=(6, 16))[classes] + random.normal(size=(240, 16))
+    data = from_embeddings(vectors, np.where(np.arange(240) % 2, classes, -1), pile="mixed")
+    run = Run(Folder(tmp_path / "run"), data, recipe_for(method, "vectors"))
+    if method == "kmeans":
+        with pytest.raises(DataError, match="look like known classes"):
+            run.discover()
+        return
+    results = run.discover()
+    assert results.estimate is not None
+    assert (results.estimate.num_novel, results.cluster_sizes) == (0, [])
+
+
 def test_another_question_is_refused(made: tuple[Path, Estimate], digits: Dataset) -> None:
     before = (made[0] / "estimate" / "estimate.json").read_bytes()
     labels = replace(digits, split=replace(digits.split, labels=digits.split.labels.flip(0)))

@@ -47,8 +47,9 @@ RESTARTS, STEPS, CLOSE, SOFTNESS = 4, 15, 0.6, 0.05
 KNOWN, MISTAKEN = 0.7, 0.12
 """The share of labelled neighbours from which a vector is left out, of that of labelled vectors; the share of
 novel vectors that are."""
-FAR, FARTHER = 0.05, 0.055
-"""The share of labelled vectors that are far from the others; the least share of a pile with novel ones."""
+FAR, CHANCES = 0.05, 2.0
+"""The share of labelled vectors that are far from the others; how many standard deviations more of a pile with
+novel ones are."""
 DENSE, RATIO, TAU = 10, 1.2, 0.01
 """The largest of the small numbers of clusters; the ratio of the others; of the softmax over silhouettes."""
 TURNS, ENOUGH, TAILS = 6, 200, (1, 10, 50)
@@ -135,7 +136,7 @@ class Look:
             pile = pile[novel]
         n = len(pile)
         number = min(max(min(n // 2, DRAWN), FEWEST), n)
-        grid = [k for k in grid if k <= max(number // 4, 2)]
+        grid = [k for k in grid if k <= max(number // 4, 4)]
         first = Draw.of(pile, NEIGHBOURS, number, grid, random)
         fewest, most = AVERAGED
         neighbours = int(min(max(SHARE * n / math.exp(first.peak()), fewest), most))
@@ -221,7 +222,8 @@ def nearness(x: Tensor, known: Tensor, skip: int) -> Tensor:
 def any_novel(pile: Tensor, known: Tensor) -> bool:
     """Whether more of the pile (n, P) are far from labelled vectors (N, P) than of these themselves."""
     far = nearness(known, known, 1).quantile(FAR)
-    return float((nearness(pile, known, 0) < far).double().mean()) > FARTHER
+    chance = math.sqrt(FAR * (1 - FAR) * (1 / len(pile) + 1 / len(known)))
+    return float((nearness(pile, known, 0) < far).double().mean()) > FAR + CHANCES * chance
 
 
 def corrected(found: Look) -> float:
