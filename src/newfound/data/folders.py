@@ -89,7 +89,7 @@ def from_folders(
     source = Source(labelled=str(labelled), unlabelled=str(unlabelled), num_novel=num_novel, subset=subset)
     source = source.model_copy(update={"pile": pile, "size": size, "strict": bool(strict)})
     skipped += skipped_images
-    return own_dataset(labelled.name, split, names.tolist(), reason, warnings, skipped, source)
+    return own_dataset("your images", split, names.tolist(), reason, warnings, skipped, source)
 
 
 def usual_side(source: Source) -> int:

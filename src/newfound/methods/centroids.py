@@ -157,7 +157,7 @@ class Centroids(Method):
         centres = self.cluster(seen, k, self.config.restarts, random)
         even = unevenness(seen, centres) <= SLACK * usual
         equal = even if self.config.prior == "auto" else self.config.prior == "equal"
-        log.info("centroids: lambda %g, classes of %s sizes", shrinkage, "equal" if equal else "their own")
+        log.debug("lambda %g, classes of %s sizes", shrinkage, "equal" if equal else "their own")
         if equal:
             centres, self.offsets[num_known:] = settle(seen, centres, tau)
         self.centres[num_known:] = centres

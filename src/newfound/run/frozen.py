@@ -39,15 +39,13 @@ from newfound.data.vectors import EmbeddedImages
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.embedding import Embedder
 from newfound.nn.encoders import build_encoder
-from newfound.run.events import Stopped, duration, never
+from newfound.run.events import Stopped, never
 from newfound.run.folder import Folder
 from newfound.run.pile import packed, unpacked
 
 log = logging.getLogger(__name__)
 PAUSE = 30.0
 """Seconds between two writes of what was embedded."""
-ENOUGH, LONG = 3.0, 10.0
-"""Seconds: after so many the rest can be foreseen, and is announced if it takes longer than that."""
 CHUNK = 1000
 COPIES, MANY = 4, 100_000
 """Of the vectors that are in memory at once; images whose vectors may need too much of it."""
@@ -174,36 +172,19 @@ class Embeddings:
         missing = {digest: row for row, digest in enumerate(digests) if digest and digest not in found}
         if not missing:
             return found
-        unsaved, told, done = list[Part](), False, 0
-        began = saved = time.monotonic()
+        unsaved, saved = list[Part](), time.monotonic()
         try:
             for part in embedded(list(missing.values())):
                 found.update(zip(*part, strict=True))
                 unsaved.append(part)
-                now = time.monotonic()
-                if not done:  # the first part took as long as the encoder and the workers to start
-                    began, first = now, len(part[0])
-                done += len(part[0])
-                if not told and now - began >= ENOUGH and done > first:
-                    self._tell(len(missing), (now - began) / (done - first) * (len(missing) - done))
-                    told = True
-                if now - saved >= PAUSE:
+                if time.monotonic() - saved >= PAUSE:
                     self._save(unsaved)
-                    unsaved, saved = [], now
+                    unsaved, saved = [], time.monotonic()
                 if self.should_stop():
                     raise Stopped
         finally:
             self._save(unsaved)
         return found
-
-    def _tell(self, number: int, seconds: float) -> None:
-        if seconds > LONG:
-            log.info(
-                "embedding %s images with %s takes about %s more",
-                f"{number:,}",
-                self.encoder.encoder,
-                duration(seconds),
-            )
 
     def _save(self, parts: Sequence[Part]) -> None:
         """A file of its own, so that runs can add to the cache at the same time."""
