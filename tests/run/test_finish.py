@@ -59,7 +59,9 @@ def test_fields_of_the_file(run: Run) -> None:
     assert set(stored["task_aware"]["train"]) == {
         *("acc", "nmi", "ari", "per_class_accuracy", "cluster_sizes", "class_sizes")
     }
-    assert set(stored["versions"]) == {"python", "torch", "numpy", "scikit-learn", "scipy", "pillow"}
+    parts = {"python", "torch", "numpy", "scikit-learn", "scipy", "pillow", "encoder"}
+    assert set(stored["versions"]) == parts
+    assert stored["versions"]["encoder"] == "small, 8 pixels, 128 features"
 
 
 def test_values(run: Run, results: Results, digits: Dataset) -> None:

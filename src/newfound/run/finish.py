@@ -9,8 +9,9 @@ import torch
 from newfound.core.errors import shortened
 from newfound.core.files import write_record
 from newfound.core.learner import Method
-from newfound.core.source import Source
-from newfound.data.dataset import Split, counted, novel_names
+from newfound.core.settings import Recipe
+from newfound.core.source import EncoderVersion, Source
+from newfound.data.dataset import Look, Split, counted, novel_names
 from newfound.data.decode import decode_all
 from newfound.data.duplicates import SIDE, near_duplicates
 from newfound.data.vectors import sample_rows
@@ -31,7 +32,7 @@ from newfound.run.models import (
 )
 from newfound.run.pile import Pile
 from newfound.run.provenance import peak_memory, provenance
-from newfound.run.recipe import recipe_name
+from newfound.run.recipe import encoder_name, recipe_name
 from newfound.run.training import Training, best_head
 
 LOOK_KNOWN = 0.1
@@ -82,7 +83,7 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
         estimate=_estimated(folder, source),
         seed=recipe.run.seed,
         config=recipe.flat(),
-        **dict(origin),
+        **dict(origin) | {"versions": origin.versions | _encoder(method, recipe, source, split.look)},
         execution=Execution(precision=precision_name(training.precision), mode=account.modes),
         sessions=account.sessions,
         timing=account.timing,
@@ -106,6 +107,17 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
     )
     write_record(folder.results, results)
     return results
+
+
+def _encoder(method: Method, recipe: Recipe, source: Source, look: Look) -> dict[str, str]:
+    """Which encoder made the features, with its revision, and the sizes that it takes and gives."""
+    made = source.embedded_by
+    if look.kind == "vectors":
+        pixels = made.preprocessing.partition(" pixels")[0] if made else ""
+        return {"encoder": f"{made}, {pixels} pixels, {look.size:,} features"} if made else {}
+    encoder = method.encoder
+    name = EncoderVersion(encoder=encoder_name(recipe, look), revision=encoder.revision, preprocessing="")
+    return {"encoder": f"{name}, {look.size} pixels, {encoder.dim:,} features"}
 
 
 def _calibrated(training: Training, method: Method, head: int) -> Calibration:
