@@ -7,6 +7,7 @@ import pytest
 
 from newfound.core.errors import UsageError
 from newfound.core.registry import recipe_for
+from newfound.data import load
 from newfound.data.dataset import Dataset
 from newfound.data.vectors import from_embedding_files
 from newfound.review.page import trust_lines
@@ -45,10 +46,18 @@ def test_a_mixed_pile_has_three_numbers(tmp_path: Path) -> None:
     run.discover()
     trust = find_hidden(run.folder)
     # Two of six classes are hidden; a fifth of the images is for test, half of the other known ones is piled.
-    assert (trust.hidden, trust.images, trust.known_images) == (["4", "5"], 32, 32)
+    assert (trust.hidden, trust.images, trust.known_images) == (["4", "5"], 3 * 32, 3 * 32)
     assert (trust.recognised, trust.mistaken, trust.accuracy, trust.kmeans) == (1, 0, 1, 1)
     assert trust.number is not None
     assert trust.number.num_novel >= 1
+    hidden = [run.folder.inner(f"trust{part}").read_results().classes for part in ("", "/1", "/2")]
+    assert len({tuple(each.known) for each in hidden if each}) == 3
+    again = load(run.folder.inner("trust/1").request().source)
+    assert again.class_names[:4] == tuple(hidden[1].known if hidden[1] else ())
     lines = trust_lines(trust)
-    assert lines[1].startswith("Known images recognised as known: 100.0 % of 32; 0.0 % of the images")
-    assert lines[3].startswith(f"Number of hidden classes: estimated {trust.number.num_novel}")
+    assert lines[0].endswith("in the same way, in 3 trials, the first of which hid 4, 5.")
+    assert lines[1].startswith("Known images recognised as known: 100.0 % of 96; 0.0 % of the images")
+    assert "of their 96 images are in the right class, 100.0 % to 100.0 % in single trials" in lines[2]
+    assert lines[3].startswith(
+        f"Number of hidden classes in the first trial: estimated {trust.number.num_novel}"
+    )

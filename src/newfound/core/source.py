@@ -54,6 +54,8 @@ class Source(BaseModel, extra="forbid", frozen=True):
     """The algorithm that `num_novel` comes from, where it was estimated."""
     held_out: Count | None = None
     """How many known classes are treated as novel; the images of the true novel ones are dropped."""
+    held_out_draw: Count = 0
+    """Which ones: 0 for the last, else drawn with this seed."""
     follows: str | None = None
     """The run whose review has settled some labels."""
     class_ids: dict[str, int] | None = None

@@ -34,7 +34,9 @@ def load(source: Source, frozen: "Frozen | None" = None, unread: bool = False) -
     if source.held_out is not None:
         # The number only decides how many unlabelled images are read, and hold_out drops them.
         update = {"held_out": None, "num_novel": None if source.benchmark else 1, "estimated": None}
-        dataset = hold_out(load(source.model_copy(update=update), frozen), source.held_out)
+        dataset = hold_out(
+            load(source.model_copy(update=update), frozen), source.held_out, source.held_out_draw
+        )
     elif source.benchmark:
         from newfound.data.benchmarks import load_benchmark
 

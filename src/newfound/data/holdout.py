@@ -18,12 +18,13 @@ Labelled = tuple[ImageSet, Tensor]
 """Images and their (n,) classes."""
 
 
-def hold_out(dataset: Dataset, number: int | None = None) -> Dataset:
-    """A data set of the labelled images alone, in which the last `number` known classes are treated as novel.
+def hold_out(dataset: Dataset, number: int | None = None, draw: int = 0) -> Dataset:
+    """A data set of the labelled images alone, in which `number` known classes are treated as novel.
 
-    Without a number it is two fifths of them, at least two. Images of novel classes and all information about
-    them are dropped. Without a test set, every fifth labelled image becomes one. If the pile may be mixed,
-    every second image of the classes that remain known joins it.
+    They are the last ones, or drawn with the seed `draw`. Without a number it is two fifths of them, at least
+    two. Images of novel classes and all information about them are dropped. Without a test set, every fifth
+    labelled image becomes one. If the pile may be mixed, every second image of the classes that remain known
+    joins it.
     """
     num_known = dataset.num_known
     held_out = max(2 * num_known // 5, FEWEST) if number is None else int(number)
@@ -34,17 +35,21 @@ def hold_out(dataset: Dataset, number: int | None = None) -> Dataset:
             None if number is None else Hint.HOLD_OUT,
         )
     train, test = _train_and_test(dataset)
+    names = dataset.class_names[:num_known]
+    if draw:
+        order = torch.randperm(num_known, generator=torch.Generator().manual_seed(draw))
+        names = tuple(names[place] for place in order.tolist())
+        train, test = ((images, order.argsort()[labels]) for images, labels in (train, test))
     first = num_known - held_out
     pile = dataset.split.pile
     given = torch.from_numpy(is_labelled(train[1].numpy(), first, pile))
     labelled, labels = _where(train, given)
     unlabelled, hidden = _where(train, ~given)
-    update = {"held_out": held_out, "num_novel": None, "estimated": None}
+    update = {"held_out": held_out, "held_out_draw": draw, "num_novel": None, "estimated": None}
     source = (dataset.source or Source(arrays=dataset.fingerprint(), pile=dataset.split.pile)).model_copy(
         update=update
     )
     split = Split(labelled, labels, unlabelled, first, held_out, dataset.split.look, pile)
-    names = dataset.class_names[:num_known]
     return replace(dataset, split=split, truth=Truth(hidden, *test), class_names=names, source=source)
 
 

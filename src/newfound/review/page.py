@@ -253,6 +253,9 @@ def trust_lines(trust: Trust) -> list[str]:
     """What was hidden, and how well known images, the hidden classes and their number were found."""
     used, mean = _percent(trust.accuracy), _percent(trust.mean_accuracy)
     found = f"Hidden classes found: {used} of their {trust.images:,} images are in the right class"
+    trials = trust.accuracies
+    if trials:
+        found += f", {_percent(min(trials))} to {_percent(max(trials))} in single trials"
     if used != mean:
         found += f"; the mean over the heads is {mean}"
     if trust.largest_class is not None:
@@ -264,8 +267,9 @@ def trust_lines(trust: Trust) -> list[str]:
         if trust.accuracy <= trust.kmeans:
             found += ", which is better" if trust.accuracy < trust.kmeans else ", which is as good"
     hidden = ", ".join(trust.hidden)
+    which = f", in {len(trials)} trials, the first of which hid {hidden}" if trials else f" ({hidden})"
     lines = [
-        f"{len(trust.hidden)} known classes were hidden and discovered in the same way ({hidden}).",
+        f"{len(trust.hidden)} known classes were hidden and discovered in the same way{which}.",
         f"{found}.",
     ]
     if trust.recognised is not None and trust.mistaken is not None:
@@ -278,7 +282,8 @@ def trust_lines(trust: Trust) -> list[str]:
     if (number := trust.number) is not None:
         plausible = "" if number.low == number.high else f" ({number.low} to {number.high} plausible)"
         lines.append(
-            f"Number of hidden classes: estimated {number.num_novel}{plausible}, true {len(trust.hidden)}."
+            f"Number of hidden classes{' in the first trial' if trials else ''}: estimated "
+            f"{number.num_novel}{plausible}, true {len(trust.hidden)}."
         )
     return lines
 

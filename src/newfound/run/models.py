@@ -252,3 +252,6 @@ class Trust(Versioned):
     """How far the confidence is off on average, images of hidden classes included."""
     unsorted: float = 0.0
     """Share of the images that were not sorted into any class, though all are of one."""
+    accuracies: list[float] = Field(default_factory=list)
+    """In each of several trials with other hidden classes: the numbers above are then means and sums, and
+    `hidden` and `number` are those of the first."""

@@ -237,8 +237,8 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     if estimate := folder.read_estimate():
         source = estimate.source.model_copy(update={"labelled": now.labelled, "unlabelled": now.unlabelled})
         write_record(folder.estimate, estimate.model_copy(update={"source": source}))
-    trial = folder.inner("trust")
-    for each in (trial, folder):
+    trials = [Folder(path.parent) for path in folder.inner("trust").path.rglob("config.json")]
+    for each in (*trials, folder):
         if each.config.exists():
             request = each.request()
             source = request.source.model_copy(

@@ -1,13 +1,15 @@
 """How far to trust a run: hide some known classes and find them the way the novel ones were found."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import fmean
 
 import torch
 
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import write_record
+from newfound.core.settings import Recipe
 from newfound.data.augment import evaluation_view
 from newfound.data.dataset import Dataset
 from newfound.data.holdout import hold_out
@@ -20,6 +22,11 @@ from newfound.run.run import Run
 from newfound.run.trained import images_of
 
 log = logging.getLogger(__name__)
+TRIALS = 3
+"""On vectors, which take little time; a network is trained once."""
+SUMS = ("images", "known_images")
+SHARES = ("accuracy", "mean_accuracy", "largest_class", "recognised", "mistaken", "kmeans", "unsorted")
+MEANS = (*SHARES, "calibration_error")
 STARTS = 10
 """Of k-means; the one with the lowest inertia counts."""
 
@@ -34,21 +41,42 @@ def find_hidden(
     """Hide `number` known classes (by default two fifths), repeat the run on the rest, and score it.
 
     In a mixed pile the hidden classes are among images of the others. Their number is estimated too, if that
-    is quick or was done for the run. The trial is the run in the folder `trust`, which resumes by itself; its
-    outcome is trust.json.
+    is quick or was done for the run. Of vectors there are several trials, each with other hidden classes.
+    They are runs in the folder `trust`, which resume by themselves; their outcome is trust.json.
     """
-    request, results, trial = folder.request(), folder.read_results(), folder.inner("trust")
-    begun = trial.request().source.held_out if trial.config.exists() else None
+    results, first = folder.read_results(), folder.inner("trust")
+    begun = first.request().source.held_out if first.config.exists() else None
     if begun is not None and number not in (None, begun):
-        raise UsageError(f"The trial in {trial.path} hides {begun} classes, not {number}.", Hint.HOLD_OUT)
-    data = hold_out(images_of(folder, data_dir), begun if number is None else number)
-    recipe = stored_recipe(request)
+        raise UsageError(f"The trial in {first.path} hides {begun} classes, not {number}.", Hint.HOLD_OUT)
+    number, data, recipe = begun if number is None else number, images_of(folder, data_dir), _recipe(folder)
+
+    def trial(draw: int) -> Trust:
+        inner = first.inner(str(draw)) if draw else first
+        run = Run(
+            inner, hold_out(data, number, draw), recipe, resume=True, watch=watch, should_stop=should_stop
+        )
+        return _scored(run, count=draw == 0 and (vectors or results.estimate is not None))
+
+    vectors = data.split.look.kind == "vectors"
+    trust = _together([trial(draw) for draw in range(TRIALS)]) if vectors else trial(0)
+    write_record(folder.trust, trust)
+    return trust
+
+
+def _recipe(folder: Folder) -> Recipe:
+    """That of the run, without weights that may have seen the hidden classes."""
+    recipe = stored_recipe(folder.request())
     if recipe.run.pretrained:
         log.info("training the network from scratch: the given weights may have seen the hidden classes")
         recipe = replace(recipe, run=replace(recipe.run, pretrained=""))
+    return recipe
+
+
+def _scored(run: Run, count: bool) -> Trust:
+    """A trial, which is run unless it has been; `count` estimates the number of hidden classes too."""
+    data, folder = run.data, run.folder
     log.info(data.note)
-    run = Run(trial, data, recipe, resume=True, watch=watch, should_stop=should_stop)
-    found = trial.read_results() if trial.results.exists() else run.discover()
+    found = folder.read_results() if folder.results.exists() else run.discover()
     for warning in found.warnings:
         log.warning(warning)
     assert data.truth is not None
@@ -57,7 +85,7 @@ def find_hidden(
     accuracy = mixed.novel if mixed else found.task_aware.train.acc
     sizes = data.truth.labels.bincount(minlength=len(data.class_names)).tolist()
     known, hidden = sizes[: data.num_known], sizes[data.num_known :]
-    trust = Trust(
+    return Trust(
         hidden=list(data.class_names[data.num_known :]),
         images=sum(hidden),
         accuracy=accuracy.best_head or 0.0,
@@ -66,13 +94,19 @@ def find_hidden(
         known_images=sum(known),
         recognised=mixed.recognised.best_head if mixed else None,
         mistaken=mixed.mistaken.best_head if mixed else None,
-        number=_counted(run) if vectors or results.estimate else None,
+        number=_counted(run) if count else None,
         calibration_error=found.calibration.error,
-        kmeans=_kmeans(data, recipe.run.seed) if vectors else None,
+        kmeans=_kmeans(data, run.recipe.run.seed) if vectors else None,
         unsorted=found.unsorted / len(data.split.unlabelled),
     )
-    write_record(folder.trust, trust)
-    return trust
+
+
+def _together(trials: Sequence[Trust]) -> Trust:
+    """Several trials as one: sums of images, means of shares."""
+    values = {name: [getattr(each, name) for each in trials] for name in (*SUMS, *MEANS)}
+    update = {name: sum(values[name]) for name in SUMS}
+    update |= {name: fmean(values[name]) for name in MEANS if None not in values[name]}
+    return trials[0].model_copy(update=update | {"accuracies": values["accuracy"]})
 
 
 def _counted(run: Run) -> EstimatedNumber:
