@@ -1,1 +1,1 @@
-"""Figures, maps, thumbnails and their colours."""
+"""Figures, maps, and the marks of classes."""

@@ -1,6 +1,6 @@
 // The map: it is panned by dragging and zoomed around the pointer; in the review, a lasso selects images.
 const map = find("#map"), canvas = find("canvas", map), pen = canvas.getContext("2d"), bubble = find("#shown");
-const view = {x: 0, y: 0, scale: 1}, MARGIN = 24, NEAR = 14;
+const view = {x: 0, y: 0, scale: 1}, MARGIN = 24, NEAR = 14, REACH = 180, shapes = {};
 let lasso = null, pressed = null, waiting = false;
 
 // Where a point is on the canvas.
@@ -14,70 +14,73 @@ function drawMap() {
 }
 
 function paint() {
-  const ratio = devicePixelRatio, {color, backgroundColor} = getComputedStyle(canvas), dark = isDark();
-  [canvas.width, canvas.height] = [canvas.clientWidth * ratio, canvas.clientHeight * ratio];
-  const paths = data.classes.map(({mark}) => new Path2D(mark[0])), spots = data.points.map(spot);
+  const {color: ink, backgroundColor: paper} = getComputedStyle(canvas), spots = data.points.map(spot);
+  [canvas.width, canvas.height] = [canvas.clientWidth * devicePixelRatio, canvas.clientHeight * devicePixelRatio];
+  pen.scale(devicePixelRatio, devicePixelRatio);
   data.points.forEach(([row], at) => {
-    const [, place, confidence] = data.images[row], [, light, black, filled] = data.classes[place].mark;
-    const size = ratio * (3 + 3 * confidence), isSelected = data.live && selected.has(row);
-    pen.setTransform(size, 0, 0, size, ratio * spots[at][0], ratio * spots[at][1]);
-    pen.lineWidth = filled ? 0.3 : 0.5;
-    pen.fillStyle = dark ? black : light;
-    pen.strokeStyle = filled ? backgroundColor : pen.fillStyle;
-    if (filled) pen.fill(paths[place]);
-    pen.stroke(paths[place]);
-    if (!isSelected) return;
-    [pen.strokeStyle, pen.lineWidth] = [color, 0.5];
-    pen.beginPath();
-    pen.arc(0, 0, 1.9, 0, 7);
-    pen.stroke();
+    const [, place, confidence] = data.images[row], size = 3 + 3 * confidence;
+    draw(data.classes[place].mark, ...spots[at], size, paper);
+    if (data.live && selected.has(row)) draw(["M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z", ink, ink, false], ...spots[at], 2 * size, paper, 0.2);
   });
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  label(spots, color, backgroundColor);
-  if (lasso?.length) {
-    [pen.strokeStyle, pen.lineWidth] = [color, 1.5];
-    pen.setLineDash([6, 4]);
-    pen.stroke(outline());
-    pen.setLineDash([]);
-  }
+  label(spots, ink, paper);
+  if (!lasso) return;
+  [pen.strokeStyle, pen.lineWidth] = [ink, 1.5];
+  pen.setLineDash([6, 4]);
+  pen.stroke(outline());
+}
+
+// A mark of this size; lines are thick relative to it.
+function draw([path, light, dark, filled], x, y, size, paper, line = 0.5) {
+  const shape = shapes[path] ??= new Path2D(path);
+  pen.save();
+  pen.translate(x, y);
+  pen.scale(size, size);
+  pen.fillStyle = isDark() ? dark : light;
+  [pen.strokeStyle, pen.lineWidth] = filled ? [paper, 0.3] : [pen.fillStyle, line];
+  if (filled) pen.fill(shape);
+  pen.stroke(shape);
+  pen.restore();
 }
 
 // The names of the classes, the largest first, each where it hides no other name and few images.
 function label(spots, ink, paper) {
-  const own = data.classes.map(() => []), taken = [], middle = values => values.sort((a, b) => a - b)[values.length >> 1];
-  data.points.forEach(([row], at) => own[data.images[row][1]].push(spots[at]));
+  const buttons = find(".tools", map), taken = [[buttons.offsetLeft, buttons.offsetTop, buttons.offsetWidth, buttons.offsetHeight]];
+  const own = data.classes.map(() => []), middle = values => values.sort((a, b) => a - b)[values.length >> 1];
+  data.points.forEach(([row], at) => {
+    if (meet([...spots[at], 0, 0], [0, 0, canvas.clientWidth, canvas.clientHeight])) own[data.images[row][1]].push(spots[at]);
+  });
   pen.font = "600 13px system-ui, sans-serif";
   pen.textBaseline = "middle";
   for (const place of [...own.keys()].sort((a, b) => own[b].length - own[a].length)) {
-    if (!own[place].length) continue;
-    const {name} = data.classes[place], text = name.length > 24 ? name.slice(0, 23) + "…" : name;
-    const from = [0, 1].map(axis => middle(own[place].map(each => each[axis]))), width = pen.measureText(text).width + 10;
-    const best = around(from, width, 20).filter(box => !taken.some(other => meet(box, other)))
-      .map(box => ({box, cost: spots.filter(([x, y]) => meet(box, [x - 4, y - 4, 8, 8])).length + Math.hypot(box[0] + width / 2 - from[0], box[1] + 10 - from[1]) / 10}))
-      .sort((a, b) => a.cost - b.cost)[0]?.box;
+    const {name, kind, mark} = data.classes[place], text = name.length > 24 ? name.slice(0, 23) + "…" : name;
+    if (!own[place].length || kind === "unsorted") continue;
+    const x = middle(own[place].map(each => each[0])), y = middle(own[place].map(each => each[1]));
+    const width = pen.measureText(text).width + 24, near = spots.filter(each => Math.hypot(each[0] - x, each[1] - y) < 2 * REACH);
+    const hidden = box => near.filter(each => meet(box, [each[0] - 4, each[1] - 4, 8, 8])).length;
+    const away = ([u, v, w, h]) => Math.hypot(u + w / 2 - x, v + h / 2 - y);
+    const best = around(x, y, width, 20).filter(box => !taken.some(other => meet(box, other)))
+      .map(box => [hidden(box) + away(box) / 10, box]).sort((a, b) => a[0] - b[0])[0]?.[1];
     if (!best) continue;
     taken.push(best);
-    [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [paper, ink, 1];
-    pen.globalAlpha = 0.9;
+    [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [paper, ink, 0.4];
     pen.beginPath();
     pen.roundRect(...best, 5);
     pen.fill();
-    pen.globalAlpha = 0.4;
     pen.stroke();
-    pen.globalAlpha = 1;
     pen.fillStyle = ink;
-    pen.fillText(text, best[0] + 5, best[1] + 11);
+    pen.fillText(text, best[0] + 19, best[1] + 11);
+    draw(mark, best[0] + 10, best[1] + 10, 5, paper);
   }
-  return taken;
+  return taken.slice(1);
 }
 
 const meet = ([x, y, w, h], [u, v, s, t]) => x < u + s && u < x + w && y < v + t && v < y + h;
 
 // Boxes of this size on the canvas, centred on a point and on circles around it.
-function around([x, y], width, height) {
+function around(x, y, width, height) {
   const centres = [[x, y]];
-  for (let radius = 20; radius <= 180; radius += 20)
-    for (let angle = 0; angle < 12; angle++) centres.push([x + 1.4 * radius * Math.cos(angle * Math.PI / 6), y + radius * Math.sin(angle * Math.PI / 6)]);
+  for (let far = 20; far <= REACH; far += 20)
+    for (let angle = 0; angle < 2 * Math.PI; angle += Math.PI / 6) centres.push([x + 1.4 * far * Math.cos(angle), y + far * Math.sin(angle)]);
   return centres.map(([u, v]) => [u - width / 2, v - height / 2, width, height])
     .filter(([u, v]) => u > 2 && v > 2 && u + width < canvas.clientWidth - 2 && v + height < canvas.clientHeight - 2);
 }
