@@ -92,7 +92,7 @@ FOCUS = "document.activeElement"
 
 
 def test_keys(page: Browser, run: Folder) -> None:
-    page.press("ArrowDown")
+    page.press("ArrowRight")
     assert page.value(f"{FOCUS}.dataset.place") == "2"
     page.press("ArrowRight", "ArrowRight", "ArrowLeft", "Enter")
     assert page.value(f"placeOf({FOCUS})") == 3

@@ -22,7 +22,7 @@ function leave({target}) {
 
 function step({key, shiftKey, target}) {
   const kind = [".picture", ".card"].find(each => target.matches(each));
-  if (!kind) return target === document.body && find(".card").focus();
+  if (!kind) return key === "ArrowRight" && target === document.body && find(".card").focus();  // the others scroll
   const all = findAll(kind).filter(each => each.checkVisibility()), at = all.indexOf(target);
   const sideways = {ArrowLeft: -1, ArrowRight: 1}[key];
   const next = sideways ? all[at + sideways] : nearest(target, all, key === "ArrowDown");

@@ -12,7 +12,7 @@ const enlargeIn = picture => enlarge(rowOf(picture), findAll(".picture", picture
 function turn(by) {
   look.at = (look.at + by + look.rows.length) % look.rows.length;
   const row = look.rows[look.at], file = data.images[row][0], better = new Image();
-  large.onload = () => large.classList.toggle("tiny", large.naturalWidth <= 48);
+  large.onload = () => large.classList.toggle("tiny", large.naturalWidth <= 64);
   large.src = thumbnail(row);
   large.alt = described(row);
   better.onload = () => { if (look.rows[look.at] === row) large.src = better.src; };

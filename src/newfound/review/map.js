@@ -1,6 +1,7 @@
 // The map: it is panned by dragging and zoomed around the pointer; in the review, a lasso selects images.
 const map = find("#map"), canvas = find("canvas", map), pen = canvas.getContext("2d"), bubble = find("#shown");
 const view = {x: 0, y: 0, scale: 1}, MARGIN = 24, NEAR = 14, REACH = 180, shapes = {};
+const RING = "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z";
 let lasso = null, pressed = null, waiting = false;
 
 // Where a point is on the canvas.
@@ -20,7 +21,7 @@ function paint() {
   data.points.forEach(([row], at) => {
     const [, place, confidence] = data.images[row], size = 3 + 3 * confidence;
     draw(data.classes[place].mark, ...spots[at], size, paper);
-    if (data.live && selected.has(row)) draw(["M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z", ink, ink, false], ...spots[at], 2 * size, paper, 0.2);
+    if (data.live && selected.has(row)) draw([RING, ink, ink, false], ...spots[at], 2 * size, paper, 0.2);
   });
   label(spots, ink, paper);
   if (!lasso) return;
@@ -135,6 +136,7 @@ canvas.addEventListener("pointerup", ({offsetX: x, offsetY: y}) => {
   lasso = pressed = null;
   drawMap();
 });
+canvas.addEventListener("pointercancel", () => { lasso = pressed = null; drawMap(); });
 canvas.addEventListener("pointerleave", () => bubble.hidden = true);
 canvas.addEventListener("dblclick", ({offsetX: x, offsetY: y}) => {
   if (data.live && rowAt(x, y) !== null) enlarge(rowAt(x, y), data.points.map(([each]) => each));
@@ -160,7 +162,7 @@ function point(x, y) {
   bubble.hidden = row === null;
   if (bubble.hidden) return;
   const image = find("img", bubble);
-  image.onload = () => image.classList.toggle("tiny", image.naturalWidth <= 48);
+  image.onload = () => image.classList.toggle("tiny", image.naturalWidth <= 16);
   image.src = thumbnail(row);
   find("div", bubble).textContent = described(row);
   bubble.style.left = `${x < canvas.clientWidth / 2 ? x + 18 : x - 18 - bubble.offsetWidth}px`;

@@ -35,7 +35,7 @@ function described(row) {
 function fill(strip, rows) {
   strip.replaceChildren(...rows.map((row, at) => {
     const image = make("img", {loading: "lazy", draggable: false, alt: data.images[row][0].split(/[\\/]/).at(-1)});
-    image.onload = () => image.classList.toggle("tiny", image.naturalWidth <= 48);
+    image.onload = () => image.classList.toggle("tiny", image.naturalWidth <= 16);
     image.src = thumbnail(row);
     // Not a <button>, which Firefox does not drag.
     const picture = make("div", {className: "picture", role: "button", title: described(row), tabIndex: at ? -1 : 0, draggable: data.live}, image);
@@ -111,15 +111,17 @@ document.addEventListener("dragend", () => { dragged = null; markTarget(null); }
 // Light and dark
 
 const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
+let memory = {};
+try { memory = localStorage; } catch { /* forbidden: the choice is not kept */ }
 const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 function showTheme() {
   find("#theme").setAttribute("aria-pressed", isDark());
   drawMap();
 }
 find("#theme").addEventListener("click", () => {
-  localStorage.theme = root.dataset.theme = isDark() ? "light" : "dark";
+  memory.theme = root.dataset.theme = isDark() ? "light" : "dark";
   showTheme();
 });
-if (localStorage.theme) root.dataset.theme = localStorage.theme;
+if (memory.theme) root.dataset.theme = memory.theme;
 system.addEventListener("change", showTheme);
 shown.push(showTheme);

@@ -61,10 +61,6 @@ class Card:
     novel: Similar | None
     """The most similar other novel class, which may be the same class."""
 
-    @property
-    def images(self) -> tuple[Ints, Ints]:
-        return self.central, self.doubtful
-
 
 class Snapshot:
     """The predictions of a run in the classes that the edits have left, and the images to review first."""
@@ -110,8 +106,10 @@ class Snapshot:
     def shown(self, chart: "Chart") -> list[int]:
         """The rows of all images on the page."""
         cards = (*self.classes, *self.known, self.unsorted)
-        parts = [chart.rows, self.queue, self.left_over, *(rows for each in cards for rows in each.images)]
-        rows: list[int] = np.unique(np.concatenate(parts)).tolist()
+        in_cards = [rows for each in cards for rows in (each.central, each.doubtful)]
+        rows: list[int] = np.unique(
+            np.concatenate([chart.rows, self.queue, self.left_over, *in_cards])
+        ).tolist()
         return rows
 
     def described(self, review: Review) -> list[dict[str, object]]:
