@@ -48,8 +48,8 @@ KNOWN, MISTAKEN = 0.7, 0.12
 """The share of labelled neighbours from which a vector is left out, of that of labelled vectors; the share of
 novel vectors that are."""
 FAR, CHANCES = 0.05, 2.0
-"""The share of labelled vectors that are far from the others; how many standard deviations more of a pile with
-novel ones are."""
+"""The share of labelled vectors that are far from the others; how many standard deviations more of a pile
+with novel ones are."""
 DENSE, RATIO, TAU = 10, 1.2, 0.01
 """The largest of the small numbers of clusters; the ratio of the others; of the softmax over silhouettes."""
 TURNS, ENOUGH, TAILS = 6, 200, (1, 10, 50)
@@ -131,7 +131,7 @@ class Look:
                 "left": min(of_known * (1 - caught) / max(1 - out, 0.02), 1.5),
                 "out": out,
                 "usual": usual,
-                "known": math.log(len(features.classes.unique())),
+                "known": math.log(int((features.classes.bincount() > 0).sum())),
             }
             pile = pile[novel]
         n = len(pile)
