@@ -194,7 +194,7 @@ def _measured(
     pixels = 1 if split.look.kind == "vectors" else split.look.size**2
     most = max(TRIED[device.type] * 224**2 // pixels, 2 * learner.fewest, 4)
     few = replace(train, batch_size=min(most, train.batch_size), classes_per_batch=0)
-    loader = stage_loader(stage, learner, replace(recipe, train={stage: few}), split, device)
+    loader = stage_loader(stage, learner, replace(recipe, train={stage: few}), split.to(device), device)
     batch, clock = loader.batch(next(loader.draws(0))), Clock(torch.zeros((), device=device))
 
     def keep(tensor: Tensor) -> Tensor:
