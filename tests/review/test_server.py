@@ -20,9 +20,8 @@ import pytest
 from PIL import Image
 
 from newfound.core.errors import UsageError
-from newfound.review.page import THUMBNAIL
 from newfound.review.review import Review
-from newfound.review.server import HOST, MOST_BYTES, MOST_WAITING, SCREEN, Handler, Live, Server
+from newfound.review.server import HOST, MOST_BYTES, MOST_WAITING, PICTURES, Handler, Live, Server
 from tests.review.test_page import facts, grey, some_run
 
 
@@ -48,8 +47,8 @@ def test_the_page_links_to_its_pictures(live: Live) -> None:
     assert "data:image" not in text
     assert facts(text)["pictures"] is None
     assert "<i>bee" not in text
-    for path, side in (("thumbnail/7", THUMBNAIL), ("image/7", SCREEN)):
-        answer = live.get(path)
+    for what, side in PICTURES.items():
+        answer = live.get(f"{what}/7")
         with Image.open(BytesIO(answer.content)) as image:
             assert (answer.kind, image.size, image.getpixel((0, 0))) == ("image/jpeg", (side, side // 2), 7)
         assert answer.caching.startswith("private")
@@ -163,6 +162,12 @@ def test_a_run_that_was_damaged_in_the_meantime(server: Server) -> None:
 def test_whatever_goes_wrong_is_answered(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newfound.review.server.live_page", lambda *given: given[99])
     assert status(server.address) == 500
+
+
+def test_edits_do_not_wait_for_pictures(server: Server) -> None:
+    with server.picture_lock:
+        assert status(f"{server.address}edit", body(server.live, verb="undo")) == 409
+        assert status(server.address) == status(f"{server.address}class/2") == 200
 
 
 def test_of_simultaneous_edits_one_is_made(server: Server) -> None:

@@ -27,8 +27,8 @@ from newfound.run.folder import Folder
 HOST = "127.0.0.1"
 MOST_BYTES = 2**20
 """Of an edit."""
-SCREEN = 2000
-"""Pixels of a picture that fills the screen, at most."""
+PICTURES = {"thumbnail": THUMBNAIL, "image": 2000}
+"""The most pixels wide and high; the large ones fill a screen."""
 MOST_WAITING = 64
 """Connections that have not shown the secret; one more ends the oldest."""
 PATIENCE = 10.0
@@ -96,8 +96,8 @@ class Live:
             return Answer(text.encode(), "text/html; charset=utf-8", policy=policy_of(text))
         found = re.fullmatch(r"(thumbnail|image|class)/(-1|\d{1,9})", path, re.ASCII)
         what, number = (found[1], int(found[2])) if found else ("", 0)
-        if what in ("thumbnail", "image") and 0 <= number < len(self.pile.scores):
-            (picture,) = self.pictures([number], THUMBNAIL if what == "thumbnail" else SCREEN)
+        if what in PICTURES and 0 <= number < len(self.pile.scores):
+            (picture,) = self.pictures([number], PICTURES[what])
             return Answer(picture, media_type(picture), caching="private, max-age=86400")
         if what == "class":
             review = self.review()
@@ -140,7 +140,9 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, live: Live, port: int = 0) -> None:
         """Port 0 is any free one."""
-        self.live, self.lock, self.secret = live, Lock(), secrets.token_urlsafe(12)
+        self.live, self.secret = live, secrets.token_urlsafe(12)
+        self.lock, self.picture_lock = Lock(), Lock()
+        """One picture is made at a time, for a large one takes much memory; edits do not wait for it."""
         self.waiting: dict[object, None] = {}
         try:
             super().__init__((HOST, port), Handler)
@@ -206,7 +208,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.server.waiting.pop(self.connection, None)
         live, body = self.server.live, self._body() if posted else b""
-        with self.server.lock:
+        with self.server.picture_lock if path.partition("/")[0] in PICTURES else self.server.lock:
             try:
                 answer = live.get(path) if not posted else live.post(body) if path == "edit" else NOT_FOUND
             except Exception as error:  # the browser waits for an answer, whatever happens
