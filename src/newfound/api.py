@@ -16,7 +16,7 @@ from torch import Tensor
 
 from newfound.core.calls import public
 from newfound.core.errors import DataError, UsageError, one_line
-from newfound.core.files import AnyPath
+from newfound.core.files import AnyPath, AnyPlace
 from newfound.core.registry import recipe_for
 from newfound.core.settings import Positive
 from newfound.core.source import PileKind
@@ -30,10 +30,11 @@ from newfound.review.next import next_source
 from newfound.review.page import write_page
 from newfound.review.review import Predictions, Review
 from newfound.run import trained
+from newfound.run.embed import EmbedReport, Engine
+from newfound.run.embed import embed as embed_files
 from newfound.run.events import LogProgress
 from newfound.run.folder import Folder
-from newfound.run.frozen import Embeddings, EmbedReport
-from newfound.run.frozen import embed as embed_files
+from newfound.run.frozen import Embeddings
 from newfound.run.models import Estimate, Results
 from newfound.run.recipe import split_settings
 from newfound.run.run import Run, check_folder, request_of, source_of
@@ -149,22 +150,29 @@ def estimate_num_novel(
 
 @public
 def embed(
-    images: AnyPath,
+    images: AnyPlace,
     encoder: str,
-    out: AnyPath,
+    out: AnyPlace,
     *,
     views: Positive = 1,
     strict: bool = False,
+    engine: Engine = "local",
+    address: str | None = None,
+    workers: Positive | None = None,
     verbose: bool = True,
 ) -> EmbedReport:
-    """Embed images, which are a folder, a CSV or a list of files, into Parquet files in the folder `out`.
+    """Embed images into Parquet files in the folder `out`.
+
+    They are a folder, a CSV or a list of files, tar files as WebDataset writes them (a folder of them, or
+    `part-{000..123}.tar`), or a Hugging Face dataset (`datasets:NAME:SPLIT`).
 
     `encoder` is a pretrained one, for example `lite0`. Images that have a vector in `out` are skipped, so the
     same call continues what was interrupted. With several `views` an image also has the vector of its mirror
-    image and those of random crops. `strict` makes a file that cannot be read an error.
+    image and those of random crops. `strict` makes a file that cannot be read an error. With the engine
+    `ray` it runs on the cluster at `address`, or on this machine, in so many `workers`.
     """
     with shown(verbose):
-        return embed_files(Path(images), encoder, Path(out), views, strict)
+        return embed_files(images, encoder, out, views, strict, engine, address, workers)
 
 
 @public

@@ -34,7 +34,7 @@ SURFACE = {
         *(*TRAINING, "--embeddings", "--num-novel", "--pile", "--from", "--until", "--pretrained", "--resume")
     },
     "estimate": {*TRAINING, "--embeddings", "--pile", "--algorithm", "--resume"},
-    "embed": {"images", "--encoder", "--out", "--views", "--strict"},
+    "embed": {*("images", "--encoder", "--out", "--views", "--strict", "--engine", "--address", "--workers")},
     "predict": {"run", "images", "--out", "--overwrite", "--strict"},
     "export": {"run", "out", "--format", "--link"},
     "data": set(),

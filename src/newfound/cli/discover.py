@@ -25,8 +25,9 @@ from newfound.report.figures import draw_estimate, verdict
 from newfound.review.next import next_source
 from newfound.review.page import write_page
 from newfound.review.review import Review
+from newfound.run.embed import Engine
+from newfound.run.embed import embed as embed_files
 from newfound.run.folder import Folder
-from newfound.run.frozen import embed as embed_files
 from newfound.run.frozen import foresee_data, load_data
 from newfound.run.models import Estimate, Results
 from newfound.run.recipe import split_settings
@@ -234,19 +235,32 @@ def show_estimate(found: Estimate, folder: Folder) -> None:
 
 
 def embed(
-    images: Annotated[Path, typer.Argument(help="The images: a folder, a CSV, a list or one file.")],
+    images: Annotated[
+        str,
+        typer.Argument(
+            help="The images: a folder, a CSV, a list or one file; tar files, part-{000..123}.tar; or a "
+            "Hugging Face dataset, datasets:NAME:SPLIT."
+        ),
+    ],
     *,
     encoder: Annotated[
         str, typer.Option(help="A pretrained encoder, for example lite0; `newfound encoders` lists them.")
     ],
-    out: Annotated[Path, typer.Option(help="The folder of the Parquet files; images in it are skipped.")],
+    out: Annotated[str, typer.Option(help="The folder of the Parquet files; images in it are skipped.")],
     views: Annotated[
         int,
         typer.Option(min=1, help="Vectors for each image: the second of its mirror image, then of crops."),
     ] = 1,
     strict: opt.Strict = False,
+    engine: Annotated[Engine, typer.Option(help="local: on this machine; ray: on a Ray cluster.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="The Ray cluster, for example auto; by default this machine.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes on the cluster; by default one for each GPU or core.")
+    ] = None,
 ) -> None:
     """Embed images with a pretrained encoder, for discover, estimate and calibrate --embeddings."""
-    found = embed_files(images, encoder, out, views, strict)
+    found = embed_files(images, encoder, out, views, strict, engine, address, workers)
     show_left_out(found.left_out)
     console().print(f"{out}: {counted(found.images, 'image')} embedded, {found.before:,} before")

@@ -98,6 +98,15 @@ AnyPath = Annotated[str | Path, BeforeValidator(_checked_path)]
 """An argument of a `public` function."""
 
 
+def _checked_place(given: object) -> object:
+    """The same, as text: it may be a URL."""
+    return str(_checked_path(given)) if "://" not in str(given) else str(given)
+
+
+AnyPlace = Annotated[str | Path, BeforeValidator(_checked_place)]
+"""An argument of a `public` function that may be a URL."""
+
+
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a new file beside `path`; rename it if the block succeeds, remove it if not."""
@@ -150,7 +159,7 @@ def write_record(path: Path, record: BaseModel) -> None:
 
 @contextmanager
 def reading(
-    path: Path, what: str, kind: type[NewfoundError] = RunError, hint: Hint | None = None
+    path: Path | str, what: str, kind: type[NewfoundError] = RunError, hint: Hint | None = None
 ) -> Iterator[None]:
     """Turn whatever a file that is not `what` makes the block raise into one line that names it."""
     try:

@@ -11,7 +11,6 @@ from PIL import Image
 from torch import Tensor
 
 from newfound.core.encoder import Preprocessing
-from newfound.core.files import read_bytes
 from newfound.data.augment.geometry import Resized
 from newfound.data.decode import Pixels, Reading, digest_of, upright_rgb
 from newfound.data.workers import AHEAD, num_workers, read_each, shared
@@ -67,9 +66,8 @@ def crop_each(
         )
 
 
-def open_file(path: str, side: int) -> Opened:
-    """The image in a file; it may shrink, if `side` pixels are needed."""
-    content = read_bytes(path)
+def open_content(content: bytes, side: int) -> Opened:
+    """The image in a file of this content; it may shrink, if `side` pixels are needed."""
     peaks: list[int] = []
     with Image.open(BytesIO(content)) as image:
         return upright_rgb(image, side, peaks.append), digest_of(content), peaks

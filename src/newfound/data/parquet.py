@@ -7,6 +7,7 @@ from itertools import accumulate, count
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
@@ -42,10 +43,10 @@ class Shards:
     a list of D numbers, or with several views a list of V such lists, all in float16.
     """
 
-    def __init__(self, folder: Path, made: Made) -> None:
-        """Vectors that were made in another way are refused."""
-        self.folder, self.made = folder, made
-        self.files = sorted(folder.glob("*.parquet"))
+    def __init__(self, folder: str | Path, made: Made) -> None:
+        """Vectors that were made in another way are refused; the folder may be a URL that fsspec knows."""
+        self.folder, self.made = str(folder), made
+        self.files = _parquet_files(self.folder)
         self._names: list[str] = []
         self._vectors: list[Floats] = []
         self._digests: list[str] = []
@@ -60,12 +61,13 @@ class Shards:
         """The absolute path of every image that has a vector."""
         parquet = import_pyarrow().parquet
         for path in self.files:
-            for name in parquet.read_table(path, columns=["path"]).column(0).to_pylist():
-                yield os.path.abspath(os.path.join(self.folder, name))
+            with _opened(path) as file:
+                for name in parquet.read_table(file, columns=["path"]).column(0).to_pylist():
+                    yield located(self.folder, name)
 
     def add(self, names: Sequence[str], vectors: Floats, digests: Sequence[str]) -> None:
         """Images with their vectors (n, V, D); a file is written once there are enough."""
-        self._names += [self._relative(name) for name in names]
+        self._names += names
         self._vectors.append(vectors)
         self._digests += digests
         if len(self._names) >= ROWS:
@@ -75,25 +77,53 @@ class Shards:
         """Write the images that were added since the last file, if any, as another one."""
         if not self._names:
             return
-        pa, vectors = import_pyarrow(), np.concatenate(self._vectors)
-        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[2])
-        if self.made.views > 1:
-            column = pa.FixedSizeListArray.from_arrays(column, self.made.views)
-        encoder = [str(self.made.encoder)] * len(self._names)
-        columns = {"path": self._names, "embedding": column, "encoder": encoder, "digest": self._digests}
-        table = pa.table(columns).replace_schema_metadata({KEY: self.made.model_dump_json()})
-        places = (self.folder / f"embeddings-{number:05}.parquet" for number in count(len(self.files)))
-        path = next(path for path in places if not path.exists())
-        with atomic(path) as temporary:
-            pa.parquet.write_table(table, temporary, use_dictionary=["encoder"])
-        self.files.append(path)
+        names = (f"embeddings-{number:05}.parquet" for number in count(len(self.files)))
+        name = next(name for name in names if not os.path.exists(os.path.join(self.folder, name)))
+        self.files.append(self.publish(name, self._names, np.concatenate(self._vectors), self._digests))
         self._names, self._vectors, self._digests = [], [], []
 
+    def publish(self, name: str, images: Sequence[str], vectors: Floats, digests: Sequence[str]) -> str:
+        """Write images with their vectors (n, V, D) as the file `name`, which is there once it is whole."""
+        pa, made = import_pyarrow(), self.made
+        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[2])
+        if made.views > 1:
+            column = pa.FixedSizeListArray.from_arrays(column, made.views)
+        paths, encoder = [self._relative(image) for image in images], [str(made.encoder)] * len(images)
+        columns = {"path": paths, "embedding": column, "encoder": encoder, "digest": list(digests)}
+        table = pa.table(columns).replace_schema_metadata({KEY: made.model_dump_json()})
+        path = os.path.join(self.folder, name)
+        if "://" in path:
+            with fsspec.open(path, "wb") as file:  # an object store shows what is complete
+                pa.parquet.write_table(table, file, use_dictionary=["encoder"])
+        else:
+            with atomic(Path(path)) as temporary:
+                pa.parquet.write_table(table, temporary, use_dictionary=["encoder"])
+        return path
+
     def _relative(self, name: str) -> str:
+        if "://" in name + self.folder:
+            return name
         try:
             return os.path.relpath(name, self.folder)
         except ValueError:  # another drive of Windows
             return os.path.abspath(name)
+
+
+def located(folder: str | Path, name: str) -> str:
+    """The absolute path, or the URL, of an image whose name in a file of this folder is given."""
+    return name if "://" in name else os.path.abspath(os.path.join(folder, name))
+
+
+def _parquet_files(folder: str) -> list[str]:
+    if "://" not in folder:
+        return sorted(map(str, Path(folder).glob("*.parquet")))
+    system, root = fsspec.core.url_to_fs(folder)
+    return sorted(map(system.unstrip_protocol, system.glob(f"{root}/*.parquet")))
+
+
+def _opened(path: str | Path) -> Any:
+    """A file, here or elsewhere, that pyarrow can read."""
+    return fsspec.open(path, "rb") if "://" in str(path) else open(path, "rb")
 
 
 class RowGroup:
@@ -143,10 +173,11 @@ def _group(path: Path, number: int) -> Floats:
     return np.stack(columns, 1).astype(np.float32)
 
 
-def _made(path: Path) -> Made | None:
+def _made(path: str | Path) -> Made | None:
     """How the vectors of a file were made; None if it is not ours."""
     try:
-        metadata = import_pyarrow().parquet.read_schema(path).metadata or {}
+        with _opened(path) as file:
+            metadata = import_pyarrow().parquet.read_schema(file).metadata or {}
         return Made.model_validate_json(metadata.get(KEY, b""))
     except ValueError:  # also what pydantic and pyarrow raise
         return None

@@ -27,7 +27,7 @@ from newfound.data.dataset import Dataset, Look, Split
 from newfound.data.files import labelled_files
 from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.own import own_dataset
-from newfound.data.parquet import Floats, Made, RowGroup, Rows, read_parquet
+from newfound.data.parquet import Floats, Made, RowGroup, Rows, located, read_parquet
 
 log = logging.getLogger(__name__)
 CHUNK = 4096
@@ -330,7 +330,7 @@ def read_embeddings(path: Path) -> Embeddings:
             found, stored, origin = readers[shard.suffix](shard)
             if len(found) != sum(map(len, stored)):
                 raise ValueError(f"it has {sum(map(len, stored))} vectors for {len(found)} paths")
-        names += [os.path.abspath(os.path.join(shard.parent, name)) for name in found]
+        names += [located(shard.parent, name) for name in found]
         parts += stored
         made.add(origin)
     if len({each.shape[1:] for each in parts}) > 1 or len(made) > 1:

@@ -14,11 +14,12 @@ from torch import Tensor
 
 from newfound.core.encoder import Encoder
 from newfound.core.errors import Hint, UsageError
+from newfound.core.files import read_bytes
 from newfound.core.seed import generator
 from newfound.data.arrays import ArrayImages
 from newfound.data.augment.geometry import Crop, Flip
 from newfound.data.augment.op import apply, noise_of
-from newfound.data.crops import RANDOM, Opened, crop_each, open_file
+from newfound.data.crops import RANDOM, Opened, crop_each, open_content
 from newfound.data.decode import Reading
 from newfound.data.images import ImageSet, on_device
 
@@ -58,14 +59,20 @@ class Embedder:
         )
         self.batch = max(1, BATCH[device.type] * 224**2 // max(224, self.look.size) ** 2 // views)
 
-    def files(self, paths: Sequence[str], strict: bool = False) -> Iterator[Embedded]:
+    def files(
+        self, paths: Sequence[str], strict: bool = False, contents: Sequence[bytes] | None = None
+    ) -> Iterator[Embedded]:
         """Batch by batch, in order, while the next files are decoded on all cores.
 
         As the encoder was trained: the shorter side is resized, the centre cropped. Logs progress. With
-        `strict` the first file that cannot be read is an error.
+        `strict` the first file that cannot be read is an error. The `contents` are what was read already.
         """
         side = self.look.shorter or self.look.size
-        return self._cropped(paths, lambda row: open_file(paths[row], side), strict)
+
+        def opened(row: int) -> Opened:
+            return open_content(contents[row] if contents else read_bytes(paths[row]), side)
+
+        return self._cropped(paths, opened, strict)
 
     def _cropped(
         self, names: Sequence[str], opened: Callable[[int], Opened], strict: bool

@@ -7,7 +7,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
@@ -23,24 +22,20 @@ from newfound.core.encoder import Encoder
 from newfound.core.errors import DataError, Hint, RunError
 from newfound.core.files import (
     UNSEALED,
-    check_writable,
     free_memory,
     read_tensors,
     reading,
     write_tensors,
 )
 from newfound.core.source import EncoderVersion, Source
-from newfound.data.dataset import Dataset, counted
+from newfound.data.dataset import Dataset
 from newfound.data.decode import digest_of, digests_of
-from newfound.data.folders import pile_files
 from newfound.data.images import ImageSet
-from newfound.data.parquet import Made, Shards, import_pyarrow
 from newfound.data.vectors import EmbeddedImages
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.embedding import Embedder
 from newfound.nn.encoders import build_encoder
 from newfound.run.events import Stopped, never
-from newfound.run.folder import Folder
 from newfound.run.pile import packed, unpacked
 
 log = logging.getLogger(__name__)
@@ -235,50 +230,3 @@ class Foreseen(Embeddings):
         found = EmbeddedImages(vectors[:1].expand(len(names), -1, -1), names)
         found.digests = names
         return found
-
-
-@dataclass(frozen=True)
-class EmbedReport:
-    """What a call did."""
-
-    images: int
-    """How many images it embedded."""
-    before: int
-    """How many more had a vector already, in the folder or in the cache of runs beside it."""
-    left_out: tuple[str, ...]
-    """Files that are not used, each with the reason."""
-
-
-def embed(images: Path, encoder: str, out: Path, views: int = 1, strict: bool = False) -> EmbedReport:
-    """Embed the images of a folder, a CSV or a list that have no vector in `out` yet.
-
-    What was embedded stays, whatever stops the call; an image is known by its path, or by its content to the
-    cache of the runs beside `out`, whose vectors are taken over.
-    """
-    import_pyarrow()  # before any work
-    check_writable(out / "embeddings")
-    paths, left_out = pile_files(images)
-    device = resolve_device("auto")
-    network, version = version_of(encoder)
-    embedder = Embedder(network, device, resolve_precision("auto", device), views)
-    done = 0
-    with Folder(out).locked():
-        shards = Shards(out, Made(encoder=version, views=views))
-        known = set(shards.names())
-        new = [path for path in paths if os.path.abspath(path) not in known]
-        cached = Embeddings(Source(embedded_by=version, views=views), Folder(out).cache).cached()
-        contents = dict(zip(new, digests_of(new, strict=False)[0], strict=True)) if cached else {}
-        for path, digest in contents.items():
-            if digest in cached:
-                shards.add([path], cached[digest][None].numpy(), [digest])
-        new = [path for path in new if contents.get(path) not in cached]
-        before = len(paths) - len(new)
-        log.info(f"{counted(len(new), 'image')} to embed with {version}, {before:,} embedded before")
-        try:
-            for batch in embedder.files(new, strict):
-                shards.add([new[row] for row in batch.rows], batch.vectors.numpy(), batch.digests)
-                done += len(batch.rows)
-                left_out += batch.failed
-        finally:
-            shards.write()
-    return EmbedReport(done, before, tuple(left_out))

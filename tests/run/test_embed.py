@@ -1,0 +1,135 @@
+"""Images in tar files, datasets and on a cluster get the vectors that files on this machine get."""
+
+import io
+import os
+import signal
+import tarfile
+import time
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import newfound
+import tests.run.quarters
+from newfound.core.errors import DataError
+from newfound.data import archives
+from newfound.data.vectors import read_embeddings
+from newfound.run.embed import embed
+
+pytest.importorskip("pyarrow")
+NUMBER = 60
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder, random = tmp_path_factory.mktemp("files"), np.random.default_rng(0)
+    for row in range(NUMBER):
+        colour = random.integers(0, 255, (12, 16, 3), np.uint8)
+        Image.fromarray(colour).save(folder / f"{row:03}.png")
+    return sorted(folder.iterdir())
+
+
+def vectors(folder: Path) -> dict[str, list[float]]:
+    """The last part of the name → the vector; each name once."""
+    found = read_embeddings(folder).vectors
+    assert len(set(found.names)) == len(found.names)
+    values = found.fetch(torch.arange(len(found)))[:, 0].tolist()
+    return {Path(name).stem: value for name, value in zip(found.names, values, strict=True)}
+
+
+def of_files(files: list[Path], out: Path) -> dict[str, list[float]]:
+    newfound.embed(files[0].parent, "quarters", out, verbose=False)
+    return vectors(out)
+
+
+def test_tar_files_are_embedded_part_by_part(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("webdataset")
+    for place in range(3):
+        with tarfile.open(tmp_path / f"part-{place}.tar", "w") as tar:
+            for path in files[20 * place : 20 * (place + 1)]:
+                tar.add(path, path.name)
+                about = tarfile.TarInfo(f"{path.stem}.json")
+                tar.addfile(about, io.BytesIO())
+    monkeypatch.setattr("newfound.run.embed.ROWS", 8)
+    report = newfound.embed(tmp_path / "part-{0..1}.tar", "quarters", tmp_path / "out", verbose=False)
+    assert (report.images, report.before) == (40, 0)
+    report = newfound.embed(tmp_path, "quarters", tmp_path / "out", verbose=False)
+    assert (report.images, report.before) == (20, 2)
+    assert vectors(tmp_path / "out") == of_files(files, tmp_path / "plain")
+    assert read_embeddings(tmp_path / "out").vectors.names[0].startswith(str(tmp_path / "part-"))
+    (tmp_path / "part-3.tar").write_text("no tar file")
+    with pytest.raises(DataError, match=r"part-3\.tar is not a tar file"):
+        newfound.embed(tmp_path, "quarters", tmp_path / "out", verbose=False)
+
+
+def test_object_stores_are_read_and_written(files: list[Path], tmp_path: Path) -> None:
+    """By fsspec, whose store in memory stands for one."""
+    pytest.importorskip("webdataset")
+    import fsspec
+
+    with fsspec.open("memory://photos/a.tar", "wb") as stored, tarfile.open(fileobj=stored, mode="w") as tar:
+        for path in files:
+            tar.add(path, path.name)
+    report = embed("memory://photos/a.tar", "quarters", "memory://vectors")
+    assert (report.images, embed("memory://photos/a.tar", "quarters", "memory://vectors").images) == (60, 0)
+    fsspec.filesystem("memory").get("/vectors", str(tmp_path / "here"), recursive=True)
+    assert vectors(tmp_path / "here") == of_files(files, tmp_path / "plain")
+    assert read_embeddings(tmp_path / "here").vectors.names[0] == "memory://photos/a.tar/000.png"
+
+
+def test_datasets_are_embedded_by_rows(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_dict({"photo": [str(path) for path in files]})
+    rows = rows.cast_column("photo", datasets.Image())
+    rows.save_to_disk(str(tmp_path / "set"))
+    monkeypatch.setattr(archives, "ROWS", 25)
+    report = embed(f"datasets:{tmp_path / 'set'}", "quarters", tmp_path / "out")
+    assert report.images == NUMBER
+    assert len(list((tmp_path / "out").glob("*.parquet"))) == 3
+    found, plain = vectors(tmp_path / "out"), of_files(files, tmp_path / "plain")
+    assert found == {str(int(name)): vector for name, vector in plain.items()}
+
+
+@pytest.mark.slow
+def test_every_image_is_embedded_once_though_a_worker_is_killed(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    who, out = tmp_path / "who", tmp_path / "out"
+    who.mkdir()
+    monkeypatch.setattr("newfound.run.embed.FEW", 5)
+    root = Path(__file__).parents[2]
+    set_there = {
+        "NEWFOUND_PLUGINS": tests.run.quarters.__name__,
+        tests.run.quarters.WHO: str(who),
+        "PYTHONPATH": f"{root}/src:{root}",
+        "OMP_NUM_THREADS": "1",
+    }
+    ray.init(num_cpus=2, include_dashboard=False, runtime_env={"env_vars": set_there}, log_to_driver=False)
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        while len([*who.iterdir()]) < 2 or not any(out.glob("*.parquet")):
+            time.sleep(0.02)
+        killed.append(int(next(who.iterdir()).name))
+        os.kill(killed[0], signal.SIGKILL)
+
+    thread = Thread(target=kill_one, daemon=True)
+    thread.start()
+    try:
+        report = embed(files[0].parent, "quarters", out, engine="ray", workers=2)
+    finally:
+        ray.shutdown()
+    thread.join(10)
+    assert killed
+    assert report.images == NUMBER
+    assert vectors(out) == of_files(files, tmp_path / "plain")
+    assert len([*who.iterdir()]) >= 3  # another process took its place
