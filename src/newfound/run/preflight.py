@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from newfound.core import dist
 from newfound.core.errors import Hint, NewfoundError, UsageError, ran_out_of_memory, reason_of
@@ -38,8 +40,8 @@ SMALL_CROP = 0.25
 """The work of a small crop, that of a large one being 1."""
 TRIED = {"cpu": 16, "cuda": 128}
 """Images of 224 pixels in a step that is measured, at most."""
-WARM_UP, FORESEEN, STEEP = 500, (2_000, 4_000), 2.5
-"""Vectors that tell how long all of them take, after some; and how steep a growth is quadratic."""
+FORESEEN = (1_000, 2_000, 4_000)
+"""Vectors that tell how long all of them take."""
 PROGRAM, COPIES, NAME = 600 * 2**20, 6, 100
 """Bytes of the program itself; copies of vectors that clustering makes; bytes of an image in the tables."""
 FEW = 2
@@ -156,7 +158,7 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
             batch = min(recipe.train[stage].batch_size, len(split.labelled) + len(split.unlabelled))
             training = max(training, per_image * batch + 4 * weights)
         elif stage == "discover":
-            seconds += _foreseen(recipe, split, device)
+            seconds += _foreseen(recipe, split, len(data.split.unlabelled), device)
             training = max(training, COPIES * 4 * dim * (len(split.labelled) + len(split.unlabelled)))
     look, vectors = split.look, split.look.kind == "vectors"
     n_l, n_u, task = len(data.split.labelled), len(data.split.unlabelled), split.task
@@ -220,31 +222,33 @@ def _measured(
     return seconds / crops, max(bytes_saved - parameters, 0) / loader.batch_size
 
 
-def _foreseen(recipe: Recipe, split: Split, device: torch.device) -> float:
-    """The seconds of a method that trains nothing, from those on two small samples of the pile.
+def _foreseen(recipe: Recipe, split: Split, pile: int, device: torch.device) -> float:
+    """The seconds of a method that trains nothing, from those on a small sample of the pile.
 
-    It grows with the number of vectors, or with its square if twice as many take far more than twice as long.
+    How its work grows with what it clusters, and with the square, follows from the products on three samples.
+    All `pile` vectors are assigned.
     """
-    number, times = len(split.unlabelled), []
-    sizes = [size for size in FORESEEN if size < number] or [number]
-    for size in (WARM_UP, *sizes):
+    number, flops, seconds = len(split.unlabelled), list[tuple[int, int]](), 0.0
+    sizes = FORESEEN if number > FORESEEN[-1] else (number,)
+    for size in sizes:
         some = in_memory(Dataset("", split, None, ()), size, 0, quiet=True).split.to(device)
         method = build_method(recipe, some.task, some.look, device)
         viewer, start = Viewer(method, some.look, device, torch.float32), time.perf_counter()
         logging.disable(logging.INFO)  # what it would say is not about the run
         try:
-            with torch.random.fork_rng(devices=[]):
+            with torch.random.fork_rng(devices=[]), FlopCounterMode(display=False) as finding:
                 method.begin(TrainingBank(viewer, some))
+            with FlopCounterMode(display=False) as assigning:
+                scores_of(method, viewer, some.unlabelled)
         finally:
             logging.disable(logging.NOTSET)
-        scores_of(method, viewer, some.unlabelled)
-        times.append(time.perf_counter() - start)
-    times = times[1:]
-    if len(times) < len(FORESEEN):
-        return times[-1] * number / sizes[-1]
-    power = 2 if times[1] > STEEP * times[0] else 1
-    slope = max(times[1] - times[0], 0) / (sizes[1] ** power - sizes[0] ** power)
-    return float(times[1] + slope * (number**power - sizes[1] ** power))
+        flops.append((finding.get_total_flops(), assigning.get_total_flops()))
+        seconds = time.perf_counter() - start
+    if len(sizes) < len(FORESEEN):
+        return seconds * pile / number
+    find, assign = (np.polyval(np.polyfit(sizes, each, 2), number) for each in zip(*flops, strict=True))
+    grown = (find + assign * pile / number) / max(sum(flops[-1]), 1)
+    return seconds * max(float(grown), number / sizes[-1])
 
 
 def _free_gpu() -> float:
