@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from newfound.core.encoder import Encoder, Preprocessing
 from newfound.core.errors import DataError
 from newfound.data.images import ResidentImages
-from newfound.engine import embedding
 from newfound.engine.embedding import Embedder
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)
@@ -97,12 +96,13 @@ def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="needs Linux")
 def test_worker_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding, "BATCH", {"cpu": 12})  # of 4 files, all views counted
     paths = photographs(tmp_path, [(40, 30), (30, 41), (16, 17)] * 30)
     Path(paths[50]).write_text("no image")
 
     def found() -> tuple[Tensor, list[object]]:
-        batches = list(embedder(views=3).files(paths))
+        whole = embedder(views=3)
+        whole.batch = 4
+        batches = list(whole.files(paths))
         assert len(batches) == 23
         return torch.cat([each.vectors for each in batches]), [
             (each.rows, each.digests, each.failed) for each in batches

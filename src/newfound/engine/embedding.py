@@ -57,7 +57,7 @@ class Embedder:
         self._mean, self._std = (
             torch.tensor(each, device=device)[:, None, None] for each in (self.look.mean, self.look.std)
         )
-        self.batch = max(1, BATCH[device.type] * 224**2 // max(224, self.look.size) ** 2 // views)
+        self.batch = max(1, BATCH[device.type] * 224**2 // self.look.size**2 // views)
 
     def files(
         self, paths: Sequence[str], strict: bool = False, contents: Sequence[bytes] | None = None
