@@ -132,17 +132,22 @@ def embed_memory(numbers: Sequence[int]) -> Iterator[list[EmbedMemory]]:
     found: list[EmbedMemory] = []
     for number in numbers:
         with photographs(number) as folder, TemporaryDirectory() as out:
-            command = ["embed", str(folder), "--encoder", "lite0-random", "--out", f"{out}/feats"]
-            start, peak = time.perf_counter(), 0.0
-            process = started(*command)
-            while process.poll() is None:
-                peak = max(peak, _resident_mib(process.pid))
-                time.sleep(0.1)
-            seconds = time.perf_counter() - start
-            if process.returncode:
-                raise RuntimeError(f"`newfound {' '.join(command)}` failed with {process.returncode}")
+            seconds, peak = watched(
+                "embed", str(folder), "--encoder", "lite0-random", "--out", f"{out}/feats"
+            )
         found = [*found, EmbedMemory(images=number, peak_mib=peak, seconds=seconds)]
         yield found
+
+
+def watched(*command: str) -> tuple[float, float]:
+    """The seconds of a call of `newfound`, and the most MiB that it and its workers took at once."""
+    start, peak, process = time.perf_counter(), 0.0, started(*command)
+    while process.poll() is None:
+        peak = max(peak, _resident_mib(process.pid))
+        time.sleep(0.1)
+    if process.returncode:
+        raise RuntimeError(f"`newfound {' '.join(command)}` failed with {process.returncode}")
+    return time.perf_counter() - start, peak
 
 
 def started(*command: str) -> subprocess.Popen[bytes]:

@@ -1,25 +1,31 @@
-"""`newfound discover` on generated vectors as their number grows: seconds and memory of whole calls.
+"""`newfound discover` on generated vectors, `newfound embed` on generated images, as their number grows.
 
     python -m benchmarks.scale --out results/scale.json 10000 100000 kmeans:1000000 centroids:1000000:50000
+    python -m benchmarks.scale --out results/scale.json embed:50000 embed:100000
 
 Each argument is a number of vectors, perhaps after a method and before the size of the sample. One in eleven
-is labelled, of a known class; all others are novel.
+is labelled, of a known class; all others are novel. Images are JPEG files of 64 pixels in tar files.
 """
 
 import os
+import resource
 import subprocess
 import sys
+import tarfile
 import time
 from argparse import ArgumentParser
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
+from PIL import Image
 from pydantic import BaseModel
 
-from benchmarks.embed import ROOT
+from benchmarks.embed import QUALITY, ROOT, pictures, watched
 from newfound.core.files import read_record, write_record
+from newfound.data.vectors import read_embeddings
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
@@ -30,6 +36,8 @@ SPREAD = 0.25
 """Standard deviation of the class means, with noise of 1 in every feature."""
 ROWS = 10_000
 """Vectors that are generated at a time."""
+SIDE, IN_TAR = 64, 10_000
+"""Pixels of an image, and images in a tar file."""
 
 
 class Call(BaseModel):
@@ -47,6 +55,24 @@ class Call(BaseModel):
     """Of the process, with the pages of mapped files."""
     accuracy: float
     """Of the novel vectors in the pile, by Hungarian matching."""
+    commit: str
+    hardware: str
+
+
+class EmbedCall(BaseModel):
+    """A call of `newfound embed`, from its start to its end."""
+
+    images: int
+    tars: int
+    command: str
+    seconds: float
+    cpu_seconds: float
+    """Of all its processes; on a busy machine it says more than `seconds`."""
+    images_per_cpu_second: float
+    peak_mib: float
+    """Of all its processes at once."""
+    commit: str
+    hardware: str
 
 
 class Scale(BaseModel):
@@ -57,10 +83,9 @@ class Scale(BaseModel):
     novel: int = NOVEL
     spread: float = SPREAD
     seed: int = SEED
-    commit: str
     versions: dict[str, str]
-    hardware: str
-    calls: list[Call]
+    calls: list[Call] = []
+    embeds: list[EmbedCall] = []
 
 
 def main() -> None:
@@ -72,11 +97,13 @@ def main() -> None:
         words = call.split(":")
         methods = [words.pop(0)] if not words[0].isdigit() else ["kmeans", "centroids"]
         for method in methods:
-            found = _measured(method, *map(int, words))
-            where = provenance(torch.device("cpu")).model_dump()
-            before = read_record(given.out, Scale).calls if given.out.exists() else []
-            write_record(given.out, Scale(**where, calls=[*before, found]))
-            print(found.model_dump_json(), flush=True)
+            record = read_record(given.out, Scale) if given.out.exists() else Scale(versions=_versions())
+            if method == "embed":
+                record.embeds.append(_embedded(int(words[0])))
+            else:
+                record.calls.append(_measured(method, *map(int, words)))
+            write_record(given.out, record)
+            print(call, "done", flush=True)
 
 
 def _measured(method: str, number: int, sample: int = 2_000_000) -> Call:
@@ -112,7 +139,56 @@ def _measured(method: str, number: int, sample: int = 2_000_000) -> Call:
             cpu_seconds=used.ru_utime + used.ru_stime,
             peak_mib=used.ru_maxrss / 1024,
             accuracy=accuracy,
+            **_where(),
         )
+
+
+def _embedded(number: int) -> EmbedCall:
+    with TemporaryDirectory() as folder:
+        place = Path(folder)
+        tars = _write_tars(place / "tars", number)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        words = ("embed", f"{place}/tars", "--encoder", "small-random", "--out", f"{place}/feats")
+        seconds, peak = watched(*words)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert len(read_embeddings(place / "feats").vectors) == number
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return EmbedCall(
+            images=number,
+            tars=tars,
+            command=" ".join(["newfound", *words]).replace(str(place), "FOLDER"),
+            seconds=seconds,
+            cpu_seconds=cpu,
+            images_per_cpu_second=number / cpu,
+            peak_mib=peak,
+            **_where(),
+        )
+
+
+def _write_tars(place: Path, number: int) -> int:
+    """Tar files of so many JPEG files each; few pictures differ, but all are decoded."""
+    place.mkdir()
+    contents = []
+    for picture in pictures(256, (SIDE, SIDE)):
+        file = BytesIO()
+        Image.fromarray(picture).save(file, "JPEG", quality=QUALITY)
+        contents.append(file.getvalue())
+    for first in range(0, number, IN_TAR):
+        with tarfile.open(place / f"part-{first // IN_TAR:05}.tar", "w") as tar:
+            for row in range(first, min(first + IN_TAR, number)):
+                about = tarfile.TarInfo(f"{row:08}.jpg")
+                about.size = len(contents[row % len(contents)])
+                tar.addfile(about, BytesIO(contents[row % len(contents)]))
+    return -(-number // IN_TAR)
+
+
+def _where() -> dict[str, str]:
+    here = provenance(torch.device("cpu"))
+    return {"commit": here.commit, "hardware": here.hardware}
+
+
+def _versions() -> dict[str, str]:
+    return provenance(torch.device("cpu")).versions
 
 
 def _write(place: Path, number: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
