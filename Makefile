@@ -4,12 +4,20 @@ BIN := $(VENV)/bin
 
 .PHONY: demo check test lint format bench hostile docs readme clean
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+# What a user needs, and nothing to develop with.
+$(VENV)/.plain: pyproject.toml constraints.txt
+	@echo "Installing newfound and torch into $(VENV): some minutes, most of it the download."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) -e .
 	touch $@
 
-demo: $(VENV)/.installed
+$(VENV)/.installed: $(VENV)/.plain
+	$(INSTALL) -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/.plain
 	$(BIN)/newfound demo
 
 # Lint and fast tests, within 90 seconds on two cores.

@@ -29,6 +29,7 @@ from newfound.data.images import ImageSet
 from newfound.metrics.protocols import clustering, summarise
 from newfound.review.page import write_page
 from newfound.review.review import Review
+from newfound.run.events import duration
 from newfound.run.folder import Folder
 from newfound.run.models import Results, Timing
 from newfound.run.provenance import peak_memory, provenance
@@ -75,12 +76,17 @@ def _run_all(new: Path, command: str, seed: int) -> None:
     records = [pixel_kmeans(data, seed)]
     write_record(new / PIXELS, records[0])
     with Progress() as progress:
+        runs = []
         for method in list(METHODS)[1:]:
             track = "matched" if demo_recipe(method) == "matched" else "published"
             recipe = recipe_for(method, "digits", {"seed": seed, "track": track})
             folder = Folder(new if method == "iic" else new / method, shared=new / "pretrained")
-            watch = progress.labelled(method)
-            records.append(Run(folder, data, recipe, command=command, watch=watch).discover())
+            runs.append(Run(folder, data, recipe, command=command, watch=progress))
+        seconds = sum(run.plan().seconds for run in runs)
+        console().print(f"Training {len(runs)} methods takes about {duration(seconds)} in all.")
+        for run in runs:
+            progress.labelled(run.recipe.method)
+            records.append(run.discover())
     for record in records:
         for warning in record.warnings:
             console().print(f"warning: {record.method}: {warning}")
