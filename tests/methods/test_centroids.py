@@ -95,11 +95,11 @@ def test_a_pile_is_divided_where_it_lags_most_behind_the_labelled_images() -> No
     found[:20] += 2
     steps = torch.cat([usual, found]).sort().values
     lags = [float((usual > t).float().mean() - (found > t).float().mean()) for t in steps]
-    share, novel = divided(usual, found, 1)
+    share, novel = divided(torch.cat([usual, found]), len(usual), 1)
     assert torch.equal(novel, found <= steps[int(np.argmax(lags))])
     above = 2 * float((found > usual.median()).float().mean())
     assert share == pytest.approx(max(above, 1 - float(novel.float().mean())))
-    share, novel = divided(usual, found, 60)
+    share, novel = divided(torch.cat([usual, found]), len(usual), 60)
     assert novel.all()  # as many novel images as there are classes
     assert share == 0
 
@@ -108,7 +108,7 @@ def test_a_pile_is_not_divided_if_hardly_any_of_it_looks_known() -> None:
     usual, found = torch.linspace(0, 1, 11), torch.linspace(-1, 0.2, 100)
     for number, known in ((2, False), (3, True)):  # 4 and 6 %
         found[:number] = 0.55
-        share, novel = divided(usual, found, 1)
+        share, novel = divided(torch.cat([usual, found]), len(usual), 1)
         assert (share > FEW, bool(novel.all())) == (known, not known)
 
 

@@ -146,13 +146,12 @@ class Centroids(Method):
             return
         mixed, novel = self.task.pile == "mixed", torch.ones_like(pile[:, 0], dtype=torch.bool)
         if mixed:
+            both = torch.cat([known, pile])
             others = F.normalize(sums[bank.labels] - known, dim=-1)  # of the same class
-            own = (known * others).sum(1, keepdim=True)
-            means = [x @ self.centres[:num_known].T for x in (known, pile)]
-            means[0].scatter_(1, bank.labels[:, None], own)
-            near = [self.near(x, known) + each.amax(1) for x, each in zip((known, pile), means, strict=True)]
-            pair = list(zip((known, pile), near, strict=True))
-            _, novel = divided(*(each - 2 * self.near(x, pile) for x, each in pair), k)
+            means = both @ self.centres[:num_known].T
+            means[: len(known)].scatter_(1, bank.labels[:, None], (known * others).sum(1, keepdim=True))
+            near = self.near(both, known) + means.amax(1)
+            _, novel = divided(near - 2 * self.near(both, pile), len(known), k)
         seen = average(pile[novel], pile[novel], self.config.neighbours)
         centres = self.cluster(seen, k, self.config.restarts, random)
         even = unevenness(seen, centres) <= SLACK * usual
@@ -165,7 +164,7 @@ class Centroids(Method):
             self.pile.copy_(pile)
             return
         rest = pile[novel]
-        share, novel = divided(*(each - self.near(x, rest) - (x @ centres.T).amax(1) for x, each in pair), k)
+        share, novel = divided(near - self.near(both, rest) - (both @ centres.T).amax(1), len(known), k)
         q = F.pad((pile @ self.centres[:num_known].T / tau).softmax(1), (0, k))
         seen = average(pile[novel], rest, self.config.neighbours)
         q[novel] = F.pad((seen @ centres.T / tau + self.offsets[num_known:]).softmax(1), (num_known, 0))
@@ -275,8 +274,9 @@ def settle(x: Tensor, start: Tensor, tau: float) -> tuple[Tensor, Tensor]:
     return centres, balance(x @ centres.T / tau, each, shares)
 
 
-def divided(usual: Tensor, found: Tensor, least: int) -> tuple[float, Tensor]:
-    """s of labelled images (n_l,) and of the pile (n,) → pi, and which are novel (n,), at least so many."""
+def divided(s: Tensor, num_labelled: int, least: int) -> tuple[float, Tensor]:
+    """s of labelled images, then of the pile → pi, and which of the pile are novel (n,), at least so many."""
+    usual, found = s[:num_labelled], s[num_labelled:]
     share = 2 * float((found > usual.median()).float().mean())
     if share <= FEW:
         return 0.0, torch.ones_like(found, dtype=torch.bool)
