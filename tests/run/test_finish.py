@@ -190,8 +190,8 @@ def test_known_classes_in_a_pile_are_warned_of(known: int, warned: bool) -> None
     random = np.random.default_rng(0)
     centres = random.normal(size=(20, 64))
     labelled, pile = np.arange(400) % 10, np.r_[np.arange(known) % 10, 10 + np.arange(200 - known) % 10]
-    vectors = (centres[rows] + random.normal(size=(len(rows), 64)) for rows in (labelled, pile))
-    found = known_warnings(*vectors, 10)
+    near, far = (centres[rows] + random.normal(size=(len(rows), 64)) for rows in (labelled, pile))
+    found = known_warnings(near, far, 10)
     assert len(found) == warned
     if found:
         share = re.fullmatch(r"About (\d+)% of the unlabelled images seem to be of known .*mixed.*", found[0])
