@@ -128,7 +128,7 @@ def test_stop_after_and_resume() -> None:
     assert "Stopped at a checkpoint. Repeat the command with --resume to continue." in out
     first = Checkpoint.load(Path("run/checkpoint.safetensors")).state
     refused(2, ("report", "run"), "not finished", "repeat the command that started it with --resume")
-    works(*LONG, "--stop-after", "0.1s", "--resume")
+    works(*LONG, "--stop-after", "2s", "--resume")
     second = Checkpoint.load(Path("run/checkpoint.safetensors")).state
     assert second["epoch"] > first["epoch"]
     assert second["lines"][: len(first["lines"])] == first["lines"]
@@ -187,6 +187,7 @@ def test_ctrl_c_in_a_process_of_its_own() -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "")
+    out = re.sub(r", in about \d+ seconds", "", out)  # told on a busy machine
     assert out.endswith(f"{STOPPING}Stopped at a checkpoint. {AGAIN}")
 
 

@@ -68,7 +68,7 @@ class Stopping:
     def _soon(self) -> str:
         """When it will be asked next, if that takes a while and follows from the last times."""
         left = self._asked + self._interval - time.monotonic()
-        return f", in about {left:.0f} seconds" if left >= 1 else ""
+        return f", in about {left:.0f} seconds" if left >= 2 else ""
 
     def __enter__(self) -> "Stopping":
         self._before = signal.signal(signal.SIGINT, self._on_interrupt)
