@@ -1,78 +1,73 @@
 """`newfound discover` on generated vectors, `newfound embed` on generated images, as their number grows.
 
-    python -m benchmarks.scale --out results/scale.json 10000 100000 kmeans:1000000 centroids:1000000:50000
-    python -m benchmarks.scale --out results/scale.json embed:50000 embed:100000
+    python -m benchmarks.scale --out results/scale.json vectors:10000 vectors:100000 images:10000
 
-Each argument is a number of vectors, perhaps after a method and before the size of the sample. One in eleven
-is labelled, of a known class; all others are novel. Images are JPEG files of 64 pixels in tar files.
+Each argument makes so many vectors, or JPEG files of 64 pixels in tar files, which are embedded first. One in
+eleven is labelled, of a known class; the others are a pile of known and novel classes, in which k-means and
+the default method find the novel ones.
 """
 
 import os
 import resource
-import subprocess
-import sys
 import tarfile
-import time
 from argparse import ArgumentParser
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from PIL import Image
 from pydantic import BaseModel
 
-from benchmarks.embed import QUALITY, ROOT, pictures, watched
+from benchmarks.embed import QUALITY, pictures, watched
 from newfound.core.files import read_record, write_record
-from newfound.data.vectors import read_embeddings
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
 from newfound.run.provenance import provenance
+from newfound.run.recipe import VECTOR_METHOD
 
+METHODS = ("kmeans", VECTOR_METHOD)
 FEATURES, KNOWN, NOVEL, SEED = 384, 20, 20, 0
 SPREAD = 0.25
 """Standard deviation of the class means, with noise of 1 in every feature."""
 ROWS = 10_000
 """Vectors that are generated at a time."""
-SIDE, IN_TAR = 64, 10_000
-"""Pixels of an image, and images in a tar file."""
+SIDE, IN_TAR, NOISE = 64, 10_000, 64
+"""Pixels of an image, images in a tar file, and by how many levels a pixel may differ from its class."""
+Classes = npt.NDArray[np.int64]
 
 
 class Call(BaseModel):
-    """A call, from its start to its end."""
+    """A call of `newfound`, from its start to its end."""
 
-    method: str
-    vectors: int
-    sample: int
-    """Vectors that were trained on, at most."""
-    command: str
-    seconds: float
-    cpu_seconds: float
-    """Of all threads; on a busy machine it says more than `seconds`."""
-    peak_mib: float
-    """Of the process, with the pages of mapped files."""
-    accuracy: float
-    """Of the novel vectors in the pile, by Hungarian matching."""
-    commit: str
-    hardware: str
-
-
-class EmbedCall(BaseModel):
-    """A call of `newfound embed`, from its start to its end."""
-
-    images: int
-    tars: int
+    data: str
+    """What it is on: vectors that were generated, or images, or the vectors of these."""
+    number: int
+    """How many."""
     command: str
     seconds: float
     cpu_seconds: float
     """Of all its processes; on a busy machine it says more than `seconds`."""
-    images_per_cpu_second: float
     peak_mib: float
-    """Of all its processes at once."""
+    """Of all its processes at once, with the pages of mapped files."""
     commit: str
     hardware: str
+    load: float
+    """Processes that were ready to run on the machine, these included, on average of the last 15 minutes."""
+
+
+class Discovery(Call):
+    """A call of `newfound discover`."""
+
+    method: str
+    sample: int
+    """Vectors of the pile that were trained on, at most."""
+    accuracy: float
+    """Of all vectors in the pile, by Hungarian matching over all classes."""
 
 
 class Scale(BaseModel):
@@ -84,122 +79,104 @@ class Scale(BaseModel):
     spread: float = SPREAD
     seed: int = SEED
     versions: dict[str, str]
-    calls: list[Call] = []
-    embeds: list[EmbedCall] = []
+    embeds: list[Call] = []
+    discoveries: list[Discovery] = []
 
 
 def main() -> None:
     parser = ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="calls are added to those in it")
-    parser.add_argument("calls", nargs="+", metavar="[METHOD:]NUMBER[:SAMPLE]")
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("calls", nargs="+", metavar="vectors:NUMBER|images:NUMBER")
     given = parser.parse_args()
-    for call in given.calls:
-        words = call.split(":")
-        methods = [words.pop(0)] if not words[0].isdigit() else ["kmeans", "centroids"]
-        for method in methods:
-            record = read_record(given.out, Scale) if given.out.exists() else Scale(versions=_versions())
-            if method == "embed":
-                record.embeds.append(_embedded(int(words[0])))
-            else:
-                record.calls.append(_measured(method, *map(int, words)))
-            write_record(given.out, record)
-            print(call, "done", flush=True)
-
-
-def _measured(method: str, number: int, sample: int = 2_000_000) -> Call:
-    with TemporaryDirectory() as folder:
-        place = Path(folder)
-        classes = _write(place, number)
-        words = [
-            *("discover", method, f"sample={sample}", f"seed={SEED}", "--embeddings", f"{place}/all.npy"),
-            *("--labelled", f"{place}/known.csv", "--num-novel", str(NOVEL), "--pile", "novel"),
-            *("--out", f"{place}/run"),
-        ]
-        start = time.perf_counter()
-        process = subprocess.Popen([sys.executable, "-m", "newfound", *words], cwd=ROOT)
-        _, status, used = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - start
-        if status:
-            raise RuntimeError(f"`newfound {' '.join(words)}` failed with {status}")
-        run = Folder(place / "run")
-        names = run.read_results().classes
-        assert names is not None
-        assigned = Assignments.read(run.assignments, names)
-        rows = [int(Path(image).stem) for image in assigned.images]
-        accuracy = hungarian_accuracy(
-            torch.from_numpy(assigned.ids - KNOWN), torch.from_numpy(classes[rows] - KNOWN)
-        )
-        command = " ".join(["newfound", *words]).replace(str(place), "FOLDER")
-        return Call(
-            method=method,
-            vectors=number,
-            sample=sample,
-            command=command,
-            seconds=seconds,
-            cpu_seconds=used.ru_utime + used.ru_stime,
-            peak_mib=used.ru_maxrss / 1024,
-            accuracy=accuracy,
-            **_where(),
-        )
-
-
-def _embedded(number: int) -> EmbedCall:
-    with TemporaryDirectory() as folder:
-        place = Path(folder)
-        tars = _write_tars(place / "tars", number)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        words = ("embed", f"{place}/tars", "--encoder", "small-random", "--out", f"{place}/feats")
-        seconds, peak = watched(*words)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert len(read_embeddings(place / "feats").vectors) == number
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return EmbedCall(
-            images=number,
-            tars=tars,
-            command=" ".join(["newfound", *words]).replace(str(place), "FOLDER"),
-            seconds=seconds,
-            cpu_seconds=cpu,
-            images_per_cpu_second=number / cpu,
-            peak_mib=peak,
-            **_where(),
-        )
-
-
-def _write_tars(place: Path, number: int) -> int:
-    """Tar files of so many JPEG files each; few pictures differ, but all are decoded."""
-    place.mkdir()
-    contents = []
-    for picture in pictures(256, (SIDE, SIDE)):
-        file = BytesIO()
-        Image.fromarray(picture).save(file, "JPEG", quality=QUALITY)
-        contents.append(file.getvalue())
-    for first in range(0, number, IN_TAR):
-        with tarfile.open(place / f"part-{first // IN_TAR:05}.tar", "w") as tar:
-            for row in range(first, min(first + IN_TAR, number)):
-                about = tarfile.TarInfo(f"{row:08}.jpg")
-                about.size = len(contents[row % len(contents)])
-                tar.addfile(about, BytesIO(contents[row % len(contents)]))
-    return -(-number // IN_TAR)
-
-
-def _where() -> dict[str, str]:
     here = provenance(torch.device("cpu"))
-    return {"commit": here.commit, "hardware": here.hardware}
+    record = read_record(given.out, Scale) if given.out.exists() else Scale(versions=here.versions)
+    for call in given.calls:
+        data, number = call.split(":")[0], int(call.split(":")[1])
+        with TemporaryDirectory() as folder:
+            place = Path(folder)
+            if data == "images":
+                classes, vectors = _write_tars(place / "tars", number), "feats"
+                words = ("embed", f"{place}/tars", "--encoder", "small-random", "--out", f"{place}/feats")
+                record.embeds.append(_called(data, number, place, *words))
+                write_record(given.out, record)
+            else:
+                classes, vectors = _write_vectors(place, number), "all.npy"
+            for method in given.methods.split(","):
+                record.discoveries.append(_discovered(data, place, vectors, classes, method))
+                write_record(given.out, record)
 
 
-def _versions() -> dict[str, str]:
-    return provenance(torch.device("cpu")).versions
-
-
-def _write(place: Path, number: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """all.npy, all.txt and known.csv; the classes (n,). The pile has novel vectors alone."""
-    random = np.random.default_rng(SEED)
-    labelled = number // 11
-    known, novel = (
-        random.integers(0, KNOWN, labelled),
-        random.integers(KNOWN, KNOWN + NOVEL, number - labelled),
+def _called(data: str, number: int, place: Path, *words: str) -> Call:
+    """What a call took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds, peak = watched(*words)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    here, command = provenance(torch.device("cpu")), " ".join(["newfound", *words])
+    return Call(
+        data=data,
+        number=number,
+        command=command.replace(str(place), "FOLDER"),
+        seconds=seconds,
+        cpu_seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        peak_mib=peak,
+        commit=here.commit,
+        hardware=here.hardware,
+        load=os.getloadavg()[2],
     )
-    classes = np.concatenate([known, novel])
+
+
+def _discovered(data: str, place: Path, vectors: str, classes: Classes, method: str) -> Discovery:
+    """A run on vectors, and how well it sorted them."""
+    out = place / method
+    words = [
+        *("discover", method, f"seed={SEED}", "--embeddings", f"{place}/{vectors}"),
+        *("--labelled", f"{place}/known.csv", "--num-novel", str(NOVEL), "--pile", "mixed"),
+        *("--out", str(out)),
+    ]
+    called, run = _called(data, len(classes), place, *words), Folder(out)
+    results = run.read_results()
+    assert results.classes is not None
+    assigned = Assignments.read(run.assignments, results.classes)
+    true = classes[[int(Path(image).stem) for image in assigned.images]]
+    accuracy = hungarian_accuracy(torch.from_numpy(assigned.ids), torch.from_numpy(true))
+    return Discovery(
+        **called.model_dump(),
+        method=method,
+        sample=int(str(results.config["sample"])),
+        accuracy=accuracy,
+    )
+
+
+def _write_tars(place: Path, number: int) -> Classes:
+    """Tar files of so many JPEG files each, all of them different, and known.csv; the classes (n,)."""
+    random, classes = np.random.default_rng(SEED), _classes(number)
+    place.mkdir()
+    bases = pictures(KNOWN + NOVEL, (SIDE, SIDE))
+
+    def name(row: int) -> str:
+        return f"part-{row // IN_TAR:05}.tar/{row:08}.jpg"
+
+    for first in range(0, number, IN_TAR):
+        with tarfile.open(place / os.path.dirname(name(first)), "w") as tar:
+            for row in range(first, min(first + IN_TAR, number)):
+                noise = random.integers(0, NOISE, bases[0].shape, np.uint8)
+                picture = np.roll(
+                    bases[classes[row]] // 2 + noise, tuple(random.integers(SIDE, size=2)), (0, 1)
+                )
+                file = BytesIO()
+                Image.fromarray(picture).save(file, "JPEG", quality=QUALITY)
+                about = tarfile.TarInfo(os.path.basename(name(row)))
+                about.size = file.tell()
+                file.seek(0)
+                tar.addfile(about, file)
+    _write_labels(place.parent / "known.csv", classes, lambda row: f"tars/{name(row)}")
+    return classes
+
+
+def _write_vectors(place: Path, number: int) -> Classes:
+    """all.npy, all.txt and known.csv; the classes (n,)."""
+    random, classes = np.random.default_rng(SEED), _classes(number)
     means = SPREAD * random.standard_normal((KNOWN + NOVEL, FEATURES), np.float32)
     stored = np.lib.format.open_memmap(place / "all.npy", "w+", np.float16, (number, FEATURES))
     for first in range(0, number, ROWS):
@@ -207,9 +184,21 @@ def _write(place: Path, number: int) -> np.ndarray[tuple[int], np.dtype[np.int64
         stored[first : first + ROWS] = means[part] + random.standard_normal((len(part), FEATURES), np.float32)
     stored.flush()
     (place / "all.txt").write_text("\n".join(f"{row}.png" for row in range(number)))
-    rows = (f"{row}.png,class-{label:02}" for row, label in enumerate(known))
-    (place / "known.csv").write_text("\n".join(["path,label", *rows]))
+    _write_labels(place / "known.csv", classes, lambda row: f"{row}.png")
     return classes
+
+
+def _classes(number: int) -> Classes:
+    """(n,) the labelled first."""
+    random, labelled = np.random.default_rng(SEED + 1), number // 11
+    return np.concatenate(
+        [random.integers(KNOWN, size=labelled), random.integers(KNOWN + NOVEL, size=number - labelled)]
+    )
+
+
+def _write_labels(path: Path, classes: Classes, name: Callable[[int], str]) -> None:
+    rows = (f"{name(row)},class-{label:02}" for row, label in enumerate(classes[: len(classes) // 11]))
+    path.write_text("\n".join(["path,label", *rows]))
 
 
 if __name__ == "__main__":
