@@ -26,6 +26,8 @@ from newfound.data.images import ImageSet, on_device
 log = logging.getLogger(__name__)
 BATCH = {"cpu": 8, "cuda": 64}
 """Images of 224 pixels that are encoded together, all views counted."""
+MOST = {"cpu": 32, "cuda": 1024}
+"""Smaller images that are; of more, a CPU's caches do not hold what the layers compute."""
 LAYOUT = torch.channels_last
 
 
@@ -57,7 +59,8 @@ class Embedder:
         self._mean, self._std = (
             torch.tensor(each, device=device)[:, None, None] for each in (self.look.mean, self.look.std)
         )
-        self.batch = max(1, BATCH[device.type] * 224**2 // self.look.size**2 // views)
+        pixels = self.look.size**2 * views
+        self.batch = max(1, min(BATCH[device.type] * 224**2 // pixels, MOST[device.type]))
 
     def files(
         self, paths: Sequence[str], strict: bool = False, contents: Sequence[bytes] | None = None
