@@ -22,6 +22,7 @@ from newfound.data.augment.op import apply, noise_of
 from newfound.data.crops import RANDOM, Opened, crop_each, open_content
 from newfound.data.decode import Reading
 from newfound.data.images import ImageSet, on_device
+from newfound.engine.device import keep_freed_memory
 
 log = logging.getLogger(__name__)
 BATCH = {"cpu": 8, "cuda": 64}
@@ -53,6 +54,7 @@ class Embedder:
     ) -> None:
         if encoder.preprocessing is None:
             raise UsageError("Only a pretrained encoder can embed images.", Hint.ENCODERS)
+        keep_freed_memory(device)
         self.encoder = encoder.eval()
         encoder.to(device, memory_format=LAYOUT)  # type: ignore[call-overload]
         self.look, self.device, self.precision, self.views = encoder.preprocessing, device, precision, views
