@@ -155,6 +155,8 @@ def test_an_estimate_in_words() -> None:
     assert verdict(estimate("dtc", 2, 2)) == "2 novel classes by dtc; its criteria agree"
     assert verdict(estimate("dtc", 3, 3)) == "3 novel classes by dtc, the largest number considered"
     assert verdict(estimate("gcd", 1, 1)) == "1 novel class by gcd"
+    sampled = estimate("dtc").model_copy(update={"sample": 50_000})
+    assert verdict(sampled) == "3 novel classes by dtc on a sample of 50,000 vectors, 3 to 4 are plausible"
 
 
 def test_clusters_are_placed_under_their_classes_and_known_ids_stay() -> None:

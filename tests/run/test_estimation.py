@@ -123,13 +123,23 @@ def test_vectors_are_counted_without_training_and_after_a_stop(tmp_path: Path) -
         return run.estimate()
 
     whole = go("whole", 99)
-    assert (whole.algorithm, whole.num_hidden, whole.num_novel) == ("silhouette", 0, 4)
+    assert (whole.algorithm, whole.num_hidden, whole.num_novel, whole.sample) == ("silhouette", 0, 4, None)
     assert all(isinstance(event, TrialDone) for event in seen)
     seen.clear()
     with pytest.raises(Stopped):
         go("halves", 2)
     assert content(go("halves", 99)) == content(whole)
     assert len(seen) == len(whole.curve)
+
+
+def test_of_many_vectors_a_sample_is_looked_at(tmp_path: Path) -> None:
+    classes = np.arange(9).repeat(40)
+    random = np.random.default_rng(0)
+    vectors = 4 * random.normal(size=(9, 16))[classes] + random.normal(size=(360, 16))
+    data = from_embeddings(vectors, np.where(classes < 5, classes, -1))
+    run = Run(Folder(tmp_path / "run"), data, recipe_for("centroids", "vectors", {"sample": 80}))
+    found = run.estimate()
+    assert (found.sample, found.num_novel) == (80, 4)
 
 
 @pytest.mark.parametrize("method", ["centroids", "gcd", "kmeans"])

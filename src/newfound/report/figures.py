@@ -191,6 +191,7 @@ def verdict(estimate: "Estimate") -> str:
     """`23 novel classes by dtc, 19 to 27 are plausible`; the estimate must be finished."""
     number, low, high = (value or 0 for value in (estimate.num_novel, estimate.low, estimate.high))
     by = f"{number} novel class{'es' * (number != 1)} by {estimate.algorithm}"
+    by += f" on a sample of {estimate.sample:,} vectors" if estimate.sample else ""
     if not high:
         return f"{by}: all images look like known classes"
     if low < high:

@@ -53,12 +53,14 @@ def estimate(
     )
     algorithm, probe = ALGORITHMS[config.algorithm], probe_recipe(recipe, source.name)
     num_hidden = algorithm.num_hidden(split.num_known, config)
+    number = len(split.unlabelled)
     record = Estimate(
         newfound=newfound.__version__,
         method=recipe.method,
         source=source,
         settings=_settings(probe, config),
         images=_fingerprint(data.split),
+        sample=number if number < len(data.split.unlabelled) else None,
         num_known=split.num_known,
         num_hidden=num_hidden,
     )

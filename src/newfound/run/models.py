@@ -206,6 +206,8 @@ class Estimate(Versioned):
     settings: Settings
     images: str
     """Fingerprint of the images and the known labels."""
+    sample: Count | None = None
+    """Unlabelled vectors that it rests on, if there are more."""
     num_known: Count
     num_hidden: Count
     seconds: NonNegative = 0.0
