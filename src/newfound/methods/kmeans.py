@@ -39,7 +39,10 @@ def _pretraining(values: Overrides) -> Overrides:
     ours={
         "digits": _pretraining(RS_DIGITS),
         "own": _pretraining(RS_OWN),
-        "vectors": {"encoder": "identity", "rotnet.epochs": 0, "known.epochs": 0, "known.trains": "all"},
+        "vectors": {
+            **{"encoder": "identity", "rotnet.epochs": 0, "known.epochs": 0, "known.trains": "all"},
+            "sample": 200_000,
+        },
     },
 )
 class FeatureKMeans(Method):
