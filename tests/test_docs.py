@@ -2,28 +2,19 @@
 
 import re
 import shlex
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-import torch
 import typer
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
-from PIL import Image
-from sklearn.datasets import make_blobs
 
 import newfound
 from newfound.cli.app import MODULES, command
 from newfound.cli.classes import ACTIONS
 from newfound.cli.options import method_and_settings
-from newfound.core.registry import ENCODERS, METHODS, method_entry, recipe_for
-from newfound.nn.encoders import build_encoder
-from newfound.run.folder import Folder
+from newfound.core.registry import recipe_for
 from newfound.run.recipe import DEFAULT_METHOD, split_settings
-from tests.tiny import NARROW, STAGE, TINY
 from tools.readme import generated, pages, sections
 
 ROOT = Path(__file__).parents[1]
@@ -70,10 +61,6 @@ def anchors(text: str) -> set[str]:
     """The names that GitHub gives to headings."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def test_every_page_is_linked_from_the_readme() -> None:
-    assert all(f"(docs/{name})" in README for name in PAGES if name != "README.md")
 
 
 @pytest.mark.slow
@@ -131,66 +118,3 @@ def test_a_command_that_does_not_exist_would_be_found() -> None:
         command("discovr")
     with pytest.raises(typer.BadParameter.__base__, match="--subsett"):  # type: ignore[arg-type]
         command("compare").make_context("compare", ["all", "--data", "digits", "--subsett", "3"])
-
-
-@pytest.fixture
-def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The names that the examples use; the current folder has the images, and IIC learns them in a moment."""
-    METHODS.load()
-    pretrain = {f"pretrain.{key}": value for key, value in STAGE.items()}
-    quick = {"own": TINY | NARROW | pretrain | {"encoder": "small"}}
-    monkeypatch.setitem(METHODS.items, "iic", replace(method_entry("iic"), ours=quick))
-    monkeypatch.chdir(tmp_path)
-    images = np.random.default_rng(0).integers(256, size=(75, 12, 12, 3), dtype=np.uint8)
-    labels = np.repeat([0, 1, 2, -1, -1], 15)
-    for row, image in enumerate(images):
-        folder = Path("known", f"class-{labels[row]}") if labels[row] >= 0 else Path("pile")
-        folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).save(folder / f"{row}.png")
-    Path("new-images").mkdir()
-    Image.fromarray(images[0]).save("new-images/one.png")
-    return {"images": images, "labels": labels}
-
-
-def python(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL)
-
-
-def test_the_python_of_the_readme_runs(names: dict[str, Any]) -> None:
-    (block,) = python("README.md")
-    assert len([line for line in block.splitlines() if line]) <= 6
-    exec(block, names)
-    assert {"report.html", "results.json"} <= {path.name for path in Path("runs/arrays").iterdir()}
-    assert "zebra" in newfound.Review.open("runs/arrays").names.values()
-    assert Path("classes.csv").read_text().count("\n") == 31
-
-
-def test_the_python_for_encoders_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ENCODERS, "items", dict(ENCODERS.items))
-    (block,) = python("encoders.md")
-    exec(block, {})
-    assert build_encoder("tiny")(torch.rand(2, 3, 32, 32)).shape == (2, 16)
-
-
-def test_the_python_for_embeddings_runs() -> None:
-    X, classes = make_blobs(120, centers=6, n_features=16, random_state=0)
-    y = np.array(["cat", "dog", "eel", "fox", "-1", "-1"])[classes]
-    names: dict[str, Any] = {"X": X, "y": y, "X_new": X[:5]}
-    exec(python("own-images.md")[-1], names)
-    assert names["model"].classes_.tolist() == ["cat", "dog", "eel", "fox", "novel-1", "novel-2"]
-    assert newfound.hungarian_accuracy(names["found"], classes) == 1
-
-
-@pytest.mark.slow
-def test_the_python_for_own_images_runs(names: dict[str, Any]) -> None:
-    arrays, files, estimator, _ = python("own-images.md")
-    exec(arrays, names)
-    assert list(newfound.Review.open("runs/arrays").names.values()).count("zebra") == 1
-    exec(files, names)
-    assert names["predictions"].images == [str(Path("new-images/one.png").absolute())]
-    exec(estimator, names)
-    assert names["model"].labels_.shape == (75,)
-    assert (names["again"].predict(names["images"]) == names["model"].predict(names["images"])).all()
-    for run in (Path("runs/arrays"), Path("runs/three"), Path("runs/estimator")):
-        settings = Folder(run).request().settings
-        assert (settings["epochs"], settings["pretrain.epochs"]) == (20, 20)

@@ -1,4 +1,4 @@
-"""The examples of docs/adding-a-method.md run as they are printed there."""
+"""examples/new_method.py and the other examples of extensions run as they are printed in docs/."""
 
 import os
 import re
@@ -23,8 +23,11 @@ from tests.tiny import tiny_recipe, tiny_run
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "docs" / "adding-a-method.md").read_text(encoding="utf-8")
-METHOD, ENCODER, DATASET, EXPORTER = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+TEXTS = [
+    (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    for page in ("adding-a-method", "adding-an-encoder", "adding-a-data-set", "export")
+]
+METHOD, ENCODER, DATASET, EXPORTER = re.findall(r"```python\n(.*?)```", "".join(TEXTS), re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +41,7 @@ def registries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def executed(code: str) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "worked_example"}
-    exec(compile(code, "docs/adding-a-method.md", "exec"), names)
+    exec(compile(code, "docs", "exec"), names)
     return names
 
 

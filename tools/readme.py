@@ -129,7 +129,9 @@ def training_section(records: Sequence[Results]) -> str:
 def sections(results: Path) -> dict[str, str]:
     """Name → text of every generated section."""
     records = load_records(results)
+    example = (results.parent / "examples" / "new_method.py").read_text(encoding="utf-8")
     return {
+        "new-method": f"```python\n{example}```",
         "iic": iic_section(records),
         "catalogue": catalogue_section(records),
         "methods": methods_section(records),
