@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo check test lint format bench hostile docs readme clean
+.PHONY: demo check test test-all lint format bench hostile docs readme clean
 
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -22,11 +22,19 @@ demo: $(VENV)/.plain
 
 # Lint and fast tests, within 90 seconds on two cores.
 check: lint
-	$(BIN)/pytest -n auto --dist loadfile -m "not slow"
+	$(BIN)/pytest -n auto --dist loadfile -m "not slow and not extra"
 
-# Lint and all tests.
+# Lint and all tests that take no more than some minutes.
 test: lint
+	$(BIN)/pytest -n auto --dist loadfile -m "not extra"
+
+# Everything: notebooks, the pages in Chromium, Ray, every command of the documentation.
+test-all: lint $(VENV)/.all
 	$(BIN)/pytest -n auto --dist loadfile
+
+$(VENV)/.all: $(VENV)/.installed
+	$(INSTALL) -e '.[dev,notebooks,datasets,ray]'
+	touch $@
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .

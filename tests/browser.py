@@ -7,7 +7,6 @@ import subprocess
 import time
 from base64 import b64decode
 from collections.abc import Sequence
-from fcntl import F_DUPFD, fcntl
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,8 @@ class Browser:
         self._from, theirs_out = os.pipe()
         options = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
         command = (CHROMIUM, *options, "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank")
+
+        from fcntl import F_DUPFD, fcntl  # not on Windows
 
         def connect() -> None:
             """It reads from descriptor 3 and writes to 4, which may be those of other pipes now."""

@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,8 @@ from tests.tiny import SUBSET
 torch.set_num_threads(1)
 # A shell starts jobs in the background with Ctrl-C ignored, and so would be what tests start and stop.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# It limits what a process may use as only POSIX can.
+collect_ignore = ["tools/test_hostile.py"] if sys.platform == "win32" else []
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from tests.browser import CHROMIUM, Browser
 from tests.cli.calls import works
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.extra,
     pytest.mark.skipif(
         bool(missing("lite0")), reason=f"the weights of lite0 are missing: {missing('lite0')}"
     ),

@@ -22,7 +22,7 @@ from tests.browser import CHROMIUM, Browser
 from tests.review.runs import logits_of, write_run
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.extra,
     pytest.mark.skipif(
         CHROMIUM is None, reason="no browser: neither chromium nor google-chrome is installed"
     ),

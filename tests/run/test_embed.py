@@ -98,7 +98,7 @@ def test_datasets_are_embedded_by_rows(
     assert found == {str(int(name)): vector for name, vector in plain.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.extra
 def test_every_image_is_embedded_once_though_a_worker_is_killed(
     files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,6 @@
 """What a record says of where its numbers come from."""
 
 import platform
-import resource
 import subprocess
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +16,7 @@ def test_peak_memory_is_counted_in_the_unit_of_the_system(
     system: str, gib: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform, "system", lambda: system)
+    resource = pytest.importorskip("resource", reason="Windows has no module resource")
     monkeypatch.setattr(resource, "getrusage", lambda _: SimpleNamespace(ru_maxrss=3 * 2**20))
     assert peak_memory(CPU) == gib
 
