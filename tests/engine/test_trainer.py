@@ -18,6 +18,7 @@ from newfound.data.dataset import Dataset
 from newfound.data.loader import Loader
 from newfound.engine.checkpoint import moments_of, restore_moments
 from newfound.engine.evaluate import TrainingBank, Viewer
+from newfound.engine.step import random_states, set_random_states
 from newfound.engine.trainer import EpochRecord, Notices, Trainer, learning_rate
 from newfound.nn.encoders.small import SmallEncoder
 from tests.tiny import CPU
@@ -131,6 +132,18 @@ def test_a_resumed_run_repeats_every_record_and_bit(digits: Dataset, first_epoch
     assert all(torch.equal(value, after.state_dict()[key]) for key, value in whole.state_dict().items())
     assert not any(line.startswith("begin") for line in after.diary)
     assert [line for line in after.diary if line == "end"] == after.diary[-1:]
+
+
+def test_random_numbers_of_a_gpu_go_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, there = torch.device("cuda", 0), torch.Generator()
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: there.get_state())
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: there.set_state(state))
+    paused = random_states(gpu)
+    expected = torch.rand(3), torch.rand(3, generator=there)
+    set_random_states(paused, gpu)
+    assert torch.equal(torch.stack(expected), torch.stack([torch.rand(3), torch.rand(3, generator=there)]))
+    set_random_states(random_states(CPU), gpu)
+    assert random_states(CPU).keys() < paused.keys()
 
 
 @pytest.mark.parametrize("first_epoch", [0, 3])

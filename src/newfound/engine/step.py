@@ -7,7 +7,7 @@ import gc
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Literal
@@ -28,6 +28,8 @@ Extra = Callable[[Outputs, Batch], Losses]
 """Additional loss terms, from what the learner's forward returned."""
 Prepare = Callable[[Draw], Batch]
 Train = Callable[[Batch], None]
+HOST, GPU = "random", "random on the GPU"
+"""The names of the states of random numbers, which no loss has."""
 WARM_UP_STEPS = 3
 """Real steps that run before a capture, so that the optimiser's state and all workspaces exist."""
 COMPILER: dict[str, str | int | bool | Callable[..., object]] = {
@@ -194,17 +196,27 @@ class Step:
 
 def _snapshot(learner: Learner, device: torch.device) -> Callable[[], None]:
     """Undoes a forward, which moves statistics and memories and may draw random numbers."""
-    buffers = [(buffer, buffer.clone()) for buffer in learner.buffers()]
-    host, gpu = torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+    buffers, random = [(buffer, buffer.clone()) for buffer in learner.buffers()], random_states(device)
 
     def undo() -> None:
         for buffer, before in buffers:
             buffer.copy_(before)
-        torch.set_rng_state(host)
-        if gpu is not None:
-            torch.cuda.set_rng_state(gpu, device)
+        set_random_states(random, device)
 
     return undo
+
+
+def random_states(device: torch.device) -> dict[str, Tensor]:
+    """The state of torch's random numbers, and of those on a GPU."""
+    host = {HOST: torch.get_rng_state()}
+    return host | {GPU: torch.cuda.get_rng_state(device)} if device.type == "cuda" else host
+
+
+def set_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
+    """Go on from them; a run may go on with another device."""
+    torch.set_rng_state(states[HOST])
+    if device.type == "cuda" and GPU in states:
+        torch.cuda.set_rng_state(states[GPU], device)
 
 
 @contextmanager

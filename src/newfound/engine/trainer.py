@@ -18,12 +18,20 @@ from newfound.core.seed import derive
 from newfound.core.settings import TrainConfig
 from newfound.data.loader import Loader
 from newfound.engine.device import gentler
-from newfound.engine.step import Extra, Mode, Step, learner_optimiser, set_learning_rate
+from newfound.engine.step import (
+    GPU,
+    HOST,
+    Extra,
+    Mode,
+    Step,
+    learner_optimiser,
+    random_states,
+    set_learning_rate,
+    set_random_states,
+)
 from newfound.nn.norm import share_statistics
 
 log = logging.getLogger(__name__)
-RANDOM = "random"
-"""The name of the state of torch's random numbers among the tensors of a pause."""
 FIRST_NOTICE = 10.0
 """Seconds into a stage until the time left is first logged; the interval doubles with every notice."""
 
@@ -58,7 +66,7 @@ class Paused(Exception):  # noqa: N818 (not an error)
     """An epoch was stopped after so many of its steps, with what is needed to go on there."""
 
     def __init__(self, epoch: int, step: int, seconds: float, tensors: dict[str, Tensor]) -> None:
-        """`tensors` are the sums of the losses so far, and the state of torch's random numbers."""
+        """`tensors` are the sums of the losses so far, and the states of random numbers."""
         super().__init__(epoch, step)
         self.epoch, self.step, self.seconds, self.tensors = epoch, step, seconds, tensors
 
@@ -91,12 +99,13 @@ class Trainer:
     ) -> Iterator[EpochRecord]:
         """Train from `first_epoch`, or where it was `paused`, to the end, a record after each epoch.
 
-        Where a step can be gone on from, which is on a CPU, `should_pause` is asked after each.
+        `should_pause` is asked after each step, unless several processes train together: the others have
+        begun the whole epoch.
         """
         states = self.optimiser.state_dict(), self.step.scaler.state_dict()
         dist.send((self._made_of, states, first_epoch))
         self.begin(first_epoch + (paused is not None))
-        if self.loader.device.type == "cpu" and self.step.mode == "eager" and dist.world() == 1:
+        if dist.world() == 1:
             self._should_pause = should_pause
         steps = (self.train.epochs - first_epoch) * self.loader.steps
         notices = Notices(self.loader.stage, steps)
@@ -132,15 +141,16 @@ class Trainer:
             dist.broadcast(self.learner.state_dict().values())
 
     def _epoch(self, epoch: int, after_step: Callable[[int], None] | None, paused: Paused) -> EpochRecord:
-        start = time.perf_counter() - paused.seconds
+        start, device = time.perf_counter() - paused.seconds, self.loader.device
         lr = learning_rate(epoch, self.train)
         set_learning_rate(self.optimiser, lr)
         torch.manual_seed(derive(self.loader.seed, self.loader.stage, epoch, "learner"))
         self.learner.train()
         self.step.reset(epoch)
         if paused.step:
-            torch.set_rng_state(paused.tensors[RANDOM])
-            self.step.sums = {name: value for name, value in paused.tensors.items() if name != RANDOM}
+            set_random_states(paused.tensors, device)
+            sums = {name: value for name, value in paused.tensors.items() if name not in (HOST, GPU)}
+            self.step.sums = {name: value.to(device) for name, value in sums.items()}
         draws = pairwise(chain(self.loader.draws(epoch, paused.step), [None]))
         for done, (draw, following) in enumerate(draws, paused.step + 1):
             assert draw is not None
@@ -149,8 +159,8 @@ class Trainer:
                 after_step(done)
             if done < self.loader.steps and self._should_pause():
                 self._check(epoch, {})
-                tensors = {**self.step.sums, RANDOM: torch.get_rng_state()}
-                raise Paused(epoch, done, time.perf_counter() - start, tensors)
+                seconds = time.perf_counter() - start - self.step.take_compile_seconds()
+                raise Paused(epoch, done, seconds, self.step.sums | random_states(device))
         sums = {name: value.cpu() for name, value in self.step.sums.items()}
         losses = {name: value.mean().item() / self.loader.steps for name, value in sums.items()}
         if dist.rank() == 0:
