@@ -213,16 +213,24 @@ def test_a_damaged_state_names_the_field(field: str, value: object, digits: Data
         {"logits": np.full((4, 3), np.nan, np.float32)},
         {"features": np.zeros((3, 5), np.float16)},
         {"scores": np.zeros((4, 9), np.float32)},
+        {"radii": np.zeros(2, np.float32), "centres": np.zeros((3, 5), np.float32)},
+        {"labels": np.zeros(1, np.float32)},
+        {"labels": np.full(1, 3)},
     ],
 )
 def test_predictions_of_another_shape_or_type_are_refused(
     wrong: dict[str, NDArray[np.generic]], tmp_path: Path
 ) -> None:
-    shapes = {"scores": (4, 2), "logits": (4, 3), "features": (4, 5)}
-    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()} | wrong
-    save_file(arrays, tmp_path / "pile.safetensors")
+    path, shapes = tmp_path / "pile.safetensors", {"scores": (4, 2), "logits": (4, 3), "features": (4, 5)}
+    arrays: dict[str, NDArray[np.generic]]
+    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    arrays["labels"] = np.zeros(1, np.int64)
+    arrays |= {"digests": np.zeros((4, 2), np.uint8), "labelled": np.zeros((1, 2), np.uint8)}
+    save_file(arrays, path)
+    assert Pile.read(path).labelled == {"\0\0": 0}
+    save_file(arrays | wrong, path)
     with pytest.raises(RunError, match="not the file of this run's predictions"):
-        Pile.read(tmp_path / "pile.safetensors")
+        Pile.read(path)
 
 
 def test_a_run_is_not_written_among_its_images(tmp_path: Path) -> None:

@@ -87,13 +87,14 @@ class Pile:
         with reading(path, "the file of this run's predictions", hint=Hint.RETRY):
             arrays, facts = read_tensors(path, load)
             scores, logits, features = (arrays[name] for name in ("scores", "logits", "features"))
-            shapes = scores.shape, logits.shape, features.shape
-            (number, novel), (same, known_and_novel), (also, _) = shapes
-            finite = all(
-                each.dtype.kind == "f" and np.isfinite(each).all() for each in (scores, logits, features)
-            )
-            if not finite or not number == same == also or novel > known_and_novel:
-                raise ValueError(f"its arrays {shapes} are not finite or do not fit each other")
+            labels, (number, novel), both = arrays["labels"], scores.shape, logits.shape[1]
+            lengths = {"scores": number, "logits": number, "features": number, "centres": both, "radii": both}
+            floats = {name: each for name, each in arrays.items() if name in lengths}
+            finite = all(each.dtype.kind == "f" and np.isfinite(each).all() for each in floats.values())
+            fitting = all(each.shape[:1] == (lengths[name],) for name, each in floats.items())
+            numbered = labels.dtype.kind == "i" and np.isin(labels, range(both)).all()
+            if not (finite and fitting and numbered and novel <= both and features.ndim == 2):
+                raise ValueError("its arrays are not finite or do not fit each other")
             kind: PileKind = "mixed" if facts.get("kind") == "mixed" else "novel"
             extent = Extent(arrays["centres"], arrays["radii"]) if "radii" in arrays else None
             return cls(
