@@ -15,7 +15,7 @@ from PIL import Image
 
 import newfound
 import tests.run.quarters
-from newfound.core.errors import DataError
+from newfound.core.errors import DataError, NewfoundError
 from newfound.data import archives
 from newfound.data.vectors import read_embeddings
 from newfound.run.embed import embed
@@ -68,6 +68,27 @@ def test_tar_files_are_embedded_part_by_part(
         newfound.embed(tmp_path, "quarters", tmp_path / "out", verbose=False)
 
 
+def test_a_tar_file_names_nothing_outside_itself_and_pipes_are_not_read(
+    files: list[Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("webdataset")
+    (tmp_path / "tars").mkdir()
+    with tarfile.open(tmp_path / "tars" / "a.tar", "w") as tar:
+        for place, name in enumerate(("../../secret.png", "/etc/secret.png", "./a/../b.png")):
+            about = tarfile.TarInfo(name)
+            about.size = files[place].stat().st_size
+            tar.addfile(about, files[place].open("rb"))
+    newfound.embed(tmp_path / "tars", "quarters", tmp_path / "out", verbose=False)
+    names = {os.path.relpath(name, tmp_path) for name in read_embeddings(tmp_path / "out").vectors.names}
+    assert names == {f"tars/a.tar/{each}.png" for each in ("secret", "etc/secret", "b")}
+    os.mkfifo(tmp_path / "tars" / "pipe.tar")
+    with pytest.raises(DataError, match=r"pipe\.tar: Not a regular file"):
+        newfound.embed(tmp_path / "tars", "quarters", tmp_path / "out", verbose=False)
+    os.mkfifo(tmp_path / "out" / "pipe.parquet")
+    with pytest.raises(NewfoundError, match=r"Not a regular file: .*pipe\.parquet"):
+        newfound.embed(files[0].parent, "quarters", tmp_path / "out", verbose=False)
+
+
 def test_object_stores_are_read_and_written(files: list[Path], tmp_path: Path) -> None:
     """By fsspec, whose store in memory stands for one."""
     pytest.importorskip("webdataset")
@@ -96,6 +117,10 @@ def test_datasets_are_embedded_by_rows(
     assert len(list((tmp_path / "out").glob("*.parquet"))) == 3
     found, plain = vectors(tmp_path / "out"), of_files(files, tmp_path / "plain")
     assert found == {str(int(name)): vector for name, vector in plain.items()}
+    rows = datasets.Dataset.from_dict({"photo": [None, str(files[0])]}).cast_column("photo", datasets.Image())
+    rows.save_to_disk(str(tmp_path / "gap"))
+    report = embed(f"datasets:{tmp_path / 'gap'}", "quarters", tmp_path / "gap-out")
+    assert (report.images, len(report.left_out)) == (1, 1)
 
 
 @pytest.mark.extra

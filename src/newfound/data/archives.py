@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
+from posixpath import normpath
 from typing import Any
 
 from newfound.core.errors import DataError, UsageError
 from newfound.core.files import read_bytes, reading
 from newfound.data.decode import digest_of
 from newfound.data.files import SUFFIXES
+from newfound.data.parquet import opened
 
 DATASETS = "datasets:"
 """Before the name or the folder of a Hugging Face dataset, and perhaps its split: datasets:beans:train."""
@@ -45,13 +47,12 @@ class Tar:
         return self.url
 
     def images(self) -> Iterator[tuple[str, bytes]]:
-        import fsspec
-
         expand = _library("webdataset", "wds").tariterators.tar_file_expander
-        with reading(self.url, "a tar file of images", DataError), fsspec.open(self.url, "rb") as stream:
+        with reading(self.url, "a tar file of images", DataError), opened(self.url) as stream:
             for file in expand([{"url": self.url, "stream": stream}]):
                 if file and os.path.splitext(file["fname"])[1].lower() in SUFFIXES:
-                    yield f"{self.url}/{file['fname']}", file["data"]
+                    # A name with .. would be that of another file.
+                    yield self.url + normpath(f"/{file['fname']}"), file["data"]
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,10 @@ class Rows:
     def images(self) -> Iterator[tuple[str, bytes]]:
         rows, column = _dataset(self.dataset)
         for number in range(self.first, self.last):
-            image = rows[number][column]
-            yield f"{self.dataset}/{number}", image["bytes"] or read_bytes(image["path"])
+            name, image = f"{self.dataset}/{number}", rows[number][column]
+            with reading(name, "an image", DataError):
+                content = (image["bytes"] or read_bytes(image["path"])) if image else b""
+            yield name, content
 
 
 Part = Files | Tar | Rows

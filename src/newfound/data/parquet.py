@@ -61,7 +61,7 @@ class Shards:
         """The absolute path of every image that has a vector."""
         parquet = import_pyarrow().parquet
         for path in self.files:
-            with _opened(path) as file:
+            with opened(path) as file:
                 for name in parquet.read_table(file, columns=["path"]).column(0).to_pylist():
                     yield located(self.folder, name)
 
@@ -121,9 +121,9 @@ def _parquet_files(folder: str) -> list[str]:
     return sorted(map(system.unstrip_protocol, system.glob(f"{root}/*.parquet")))
 
 
-def _opened(path: str | Path) -> Any:
-    """A file, here or elsewhere, that pyarrow can read."""
-    return fsspec.open(path, "rb") if "://" in str(path) else open(path, "rb")
+def opened(path: str | Path) -> Any:
+    """A regular file here, or what fsspec reads elsewhere."""
+    return fsspec.open(path, "rb") if "://" in str(path) else open_plain(path)
 
 
 class RowGroup:
@@ -176,7 +176,7 @@ def _group(path: Path, number: int) -> Floats:
 def _made(path: str | Path) -> Made | None:
     """How the vectors of a file were made; None if it is not ours."""
     try:
-        with _opened(path) as file:
+        with opened(path) as file:
             metadata = import_pyarrow().parquet.read_schema(file).metadata or {}
         return Made.model_validate_json(metadata.get(KEY, b""))
     except ValueError:  # also what pydantic and pyarrow raise
