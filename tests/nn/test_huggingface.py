@@ -238,6 +238,22 @@ def test_preprocessing_is_read_without_transformers(
     assert preprocessing_of(f"hf:{tmp_path}") == look
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[" * 100_000, "is not a config of transformers"),
+        ('{"size": [[]]}', "is not a model that says how images come in"),
+        ('{"image_processor": 5}', "is not a model that says how images come in"),
+        ('{"image_mean": "no"}', "mean: Input should be a valid tuple"),
+    ],
+)
+def test_a_config_that_says_something_else_is_one_line(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "preprocessor_config.json").write_text(text)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UsageError, match=words):
+        preprocessing_of(f"hf:{tmp_path}")
+
+
 def test_without_transformers_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"needs transformers: pip install 'newfound\[hf\]'"):

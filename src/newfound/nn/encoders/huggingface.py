@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from newfound.core.encoder import Channels, Encoder, Interpolation, Preprocessing, at_least_float32
 from newfound.core.errors import CheckpointError, NewfoundError, UsageError, reason_of, shortened
+from newfound.core.files import open_plain, read_bytes, reading
 from newfound.core.registry import register_encoder
 
 IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of models that do not say theirs."""
 BICUBIC = 3
 """Pillow's number."""
+PREPROCESSING = TypeAdapter(Preprocessing)
 INSTALL, INSTALL_TIMM = "pip install 'newfound[hf]'", "pip install timm torchvision"
 log = logging.getLogger(__name__)
 
@@ -97,9 +100,9 @@ class HuggingFace(Encoder):
         reports.disable_progress_bar()
         try:
             yield
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            if isinstance(error, NewfoundError):
-                raise
+        except NewfoundError:
+            raise
+        except Exception as error:  # a damaged config makes transformers raise almost anything
             raise UsageError(
                 f"Cannot load {self.name}, as safetensors and without code of its own: {reason_of(error)}"
             ) from error
@@ -213,7 +216,7 @@ def _revision(folder: Path) -> str:
         return folder.name
     digest = blake2b(digest_size=8)
     for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             while part := file.read(2**20):
                 digest.update(part)
     return digest.hexdigest()
@@ -222,9 +225,12 @@ def _revision(folder: Path) -> str:
 def _preprocessing(folder: Path) -> Preprocessing:
     """What preprocessor_config.json says; without it, the size of config.json and ImageNet's colours."""
     found = _read(folder / "preprocessor_config.json") or _read(folder / "processor_config.json")
-    found = found.get("image_processor", found)
     config = _read(folder / "config.json")
-    config = config.get("vision_config", config)
+    with reading(folder, "a model that says how images come in", UsageError):
+        return _said(found.get("image_processor", found), config.get("vision_config", config), folder)
+
+
+def _said(found: dict[str, Any], config: dict[str, Any], folder: Path) -> Preprocessing:
     size, crop = found.get("size") or config.get("image_size") or 224, found.get("crop_size")
     crops = bool(found.get("do_center_crop") or found.get("crop_pct"))
     if not found:
@@ -243,7 +249,9 @@ def _preprocessing(folder: Path) -> Preprocessing:
         else ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
     )
     kind: Interpolation = "bicubic" if found.get("resample", BICUBIC) == BICUBIC else "bilinear"
-    return Preprocessing(side, tuple(mean), tuple(std), shorter, kind)
+    return PREPROCESSING.validate_python(
+        {"size": side, "mean": mean, "std": std, "shorter": shorter, "interpolation": kind}
+    )
 
 
 @cache
@@ -259,8 +267,6 @@ def _side(size: Any) -> int:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes()) if path.is_file() else {}
-    except ValueError as error:
-        raise UsageError(f"Cannot read {path}: {reason_of(error)}.") from None
+    with reading(path, "a config of transformers", UsageError):
+        content = json.loads(read_bytes(path)) if path.exists() else {}
     return content if isinstance(content, dict) else {}
