@@ -75,6 +75,10 @@ def test_only_images_of_the_run_are_copied(tmp_path: Path) -> None:
     for given, image in (("pile", "secret.png"), ("pile", "pile/../secret.png"), ("list.txt", "pile/b.png")):
         with pytest.raises(DataError, match=r"1 of 2 images .*not the run's own"):
             export(given, "pile/a.png", image)
+    paths = [str(tmp_path / place) for place in ("pile/a.png", "pile/b.png")]
+    run = write_run(tmp_path / "digits", logits_of([0, 1]), images=paths, source=Source(benchmark="digits"))
+    with pytest.raises(DataError, match=r"2 of 2 images .*not the run's own"):
+        write_export(Review(run), tmp_path / "stolen", "folders")
 
 
 def exported(review: Review, out: Path) -> list[Mapping[str, object]]:
@@ -173,6 +177,19 @@ def test_label_studio(mine: Review, tmp_path: Path) -> None:
             **{"type": "choices", "value": {"choices": ["a/b: c"]}},
         }
     ]
+
+
+def test_label_studio_reads_every_class_name(tmp_path: Path) -> None:
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    names, source = ["a\x1b[31m", "<b>&'\"\n"], Source(unlabelled=str(tmp_path / "a.png"))
+    run = write_run(tmp_path / "run", logits_of([0], 2), names, [str(tmp_path / "a.png")], source=source)
+    review = Review(run)
+    review.merge(names[0], "novel-1")
+    write_export(review, tmp_path / "out", "label-studio")
+    interface = ElementTree.parse(tmp_path / "out" / "config.xml")
+    assert [choice.get("value") for choice in interface.iter("Choice")] == ["a\ufffd[31m", names[1]]
+    (task,) = json.loads((tmp_path / "out" / "tasks.json").read_text(encoding="utf-8"))
+    assert task["predictions"][0]["result"][0]["value"] == {"choices": ["a\ufffd[31m"]}
 
 
 def test_fiftyone(mine: Review, tmp_path: Path) -> None:

@@ -160,12 +160,15 @@ def _check_files(review: Review, unusable: Sequence[str]) -> None:
 
 
 def _foreign(review: Review) -> list[str]:
-    """Images outside the run's folders that its lists do not name: an edited table could name any file."""
+    """Images outside the run's folders that its lists do not name: an edited table could name any file.
+
+    Where arrays were passed in Python, their names are all that is known.
+    """
     source, allowed = review.source, set[str]()
     places = [Path(each) for each in (source.labelled, source.unlabelled, source.data_dir) if each]
-    folders = tuple(os.path.join(place, "") for place in places if place.is_dir())
+    folders = tuple(os.path.join(place.absolute(), "") for place in places if place.is_dir())
     named = [(name, os.path.abspath(name)) for name in review.assignments.images]
-    outside = [each for each in named if not each[1].startswith(folders)] if places else []
+    outside = [each for each in named if not each[1].startswith(folders)] if not source.arrays else []
     if outside:
         from newfound.data.files import unlabelled_files  # imports torch
         from newfound.data.vectors import read_embeddings
@@ -230,16 +233,21 @@ def write_label_studio(review: Review, out: Path, link: str) -> None:
     model, tasks, places = f"newfound {review.results.method}", [], _in_one_folder(review, "images")
     for place, row in zip(places, _rows(review), strict=True):
         choice = {"from_name": "class", "to_name": "image", "type": "choices"}
-        result = {"id": "class", **choice, "value": {"choices": [row["class"]]}}
+        result = {"id": "class", **choice, "value": {"choices": [_in_xml(str(row["class"]))]}}
         data = {"image": f"/data/local-files/?d={quote(place)}", "file": row["image"]}
         data |= {key: row[key] for key in ("kind", "accepted")}
         predicted = {"model_version": model, "score": row["confidence"], "result": [result]}
         tasks.append({"data": data, "predictions": [predicted] * (row["kind"] != "unsorted")})
-    choices = [f"    <Choice value={quoteattr(name)}/>" for name in _classes(review).values()]
+    choices = [f"    <Choice value={quoteattr(_in_xml(name))}/>" for name in _classes(review).values()]
     head = ["<View>", '  <Image name="image" value="$image"/>', '  <Choices name="class" toName="image">']
     with _with_images(review, out, places, link) as whole:
         write_text(whole / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
         write_text(whole / "config.xml", "\n".join([*head, *choices, "  </Choices>", "</View>", ""]))
+
+
+def _in_xml(name: str) -> str:
+    """A name without the characters that XML cannot have."""
+    return re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "\ufffd", name)
 
 
 @exporter("fiftyone", "")
