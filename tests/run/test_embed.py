@@ -17,6 +17,7 @@ import newfound
 import tests.run.quarters
 from newfound.core.errors import DataError, NewfoundError
 from newfound.data import archives
+from newfound.data.parquet import Manifest
 from newfound.data.vectors import read_embeddings
 from newfound.run.embed import embed
 
@@ -99,6 +100,8 @@ def test_object_stores_are_read_and_written(files: list[Path], tmp_path: Path) -
             tar.add(path, path.name)
     report = embed("memory://photos/a.tar", "quarters", "memory://vectors")
     assert (report.images, embed("memory://photos/a.tar", "quarters", "memory://vectors").images) == (60, 0)
+    (part,) = Manifest.model_validate_json(fsspec.filesystem("memory").cat("/vectors/manifest.json")).files
+    assert fsspec.filesystem("memory").exists(f"/vectors/{part}")
     fsspec.filesystem("memory").get("/vectors", str(tmp_path / "here"), recursive=True)
     assert vectors(tmp_path / "here") == of_files(files, tmp_path / "plain")
     assert read_embeddings(tmp_path / "here").vectors.names[0] == "memory://photos/a.tar/000.png"

@@ -22,6 +22,8 @@ ROWS = 4096
 """Of a file, if nothing interrupts it."""
 KEY = b"newfound"
 """Where the metadata of a file say how it was made."""
+MANIFEST = "manifest.json"
+"""In an object store, the files that belong together."""
 
 
 class Made(BaseModel, extra="forbid", frozen=True):
@@ -34,6 +36,13 @@ class Made(BaseModel, extra="forbid", frozen=True):
         """What is different here: `encoder=lite0`, `views=2`."""
         mine, others = ({**each.encoder.model_dump(), "views": each.views} for each in (self, other))
         return [f"{key}={value}" for key, value in mine.items() if others[key] != value]
+
+
+class Manifest(BaseModel, extra="forbid"):
+    """What a call left in an object store; a part that was being written is not among its files."""
+
+    made: Made
+    files: list[str]
 
 
 class Shards:
@@ -93,12 +102,20 @@ class Shards:
         table = pa.table(columns).replace_schema_metadata({KEY: made.model_dump_json()})
         path = os.path.join(self.folder, name)
         if "://" in path:
-            with fsspec.open(path, "wb") as file:  # an object store shows what is complete
-                pa.parquet.write_table(table, file, use_dictionary=["encoder"])
+            whole = pa.BufferOutputStream()
+            pa.parquet.write_table(table, whole, use_dictionary=["encoder"])
+            _put(path, whole.getvalue().to_pybytes())
         else:
             with atomic(Path(path)) as temporary:
                 pa.parquet.write_table(table, temporary, use_dictionary=["encoder"])
         return path
+
+    def finish(self) -> None:
+        """Say which files there are now, where that is not a matter of course."""
+        if "://" in self.folder:
+            files = [os.path.basename(path) for path in _parquet_files(self.folder)]
+            manifest = Manifest(made=self.made, files=files)
+            _put(os.path.join(self.folder, MANIFEST), manifest.model_dump_json(indent=2).encode())
 
     def _relative(self, name: str) -> str:
         if "://" in name + self.folder:
@@ -119,6 +136,12 @@ def _parquet_files(folder: str) -> list[str]:
         return sorted(map(str, Path(folder).glob("*.parquet")))
     system, root = fsspec.core.url_to_fs(folder)
     return sorted(map(system.unstrip_protocol, system.glob(f"{root}/*.parquet")))
+
+
+def _put(path: str, content: bytes) -> None:
+    """At once, so that what is there is whole."""
+    with fsspec.open(path, "wb") as file:
+        file.write(content)
 
 
 def opened(path: str | Path) -> Any:

@@ -149,6 +149,7 @@ def _by_parts(
         done += embedded
         left_out += failed
         log.info(f"part {place:,}/{len(missing):,}, {done:,} images")
+    shards.finish()
     return EmbedReport(done, before, tuple(left_out))
 
 
