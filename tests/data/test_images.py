@@ -5,6 +5,7 @@ import threading
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -12,7 +13,7 @@ from PIL import Image
 from newfound.core.errors import DataError
 from newfound.data import folders, images
 from newfound.data.folders import open_images
-from newfound.data.images import PREFETCHED, ResidentImages, StreamedImages, prefetch
+from newfound.data.images import PREFETCHED, Paths, ResidentImages, StreamedImages, prefetch
 from tests.data.conftest import Paint, random_images
 
 
@@ -67,6 +68,32 @@ def test_streamed_is_the_same_as_resident(tmp_path: Path, paint: Paint) -> None:
     Path(paths[7]).write_text("no image")
     with pytest.raises(DataError, match=r"7\.png: not an image"):
         streamed.take(index)
+
+
+def test_images_that_were_decoded_are_kept_while_there_is_room(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{row}.png" for row in range(6)]
+    for row, path in enumerate(paths):
+        Image.new("RGB", (4, 4), (row, 2 * row, 3 * row)).save(path)
+    streamed, every = StreamedImages([str(path) for path in paths], (4, 4)), torch.arange(6)
+    first = streamed.fetch(every)
+    streamed.keep(4.5 * first[0].nbytes)
+    assert streamed.fetch(every).equal(first)
+    for path in paths[:4]:
+        path.unlink()
+    assert streamed.fetch(every.flip(0)).equal(first.flip(0))
+    paths[5].unlink()
+    with pytest.raises(DataError, match="changed while it was in use"):
+        streamed.fetch(every)
+
+
+def test_paths_are_a_sequence() -> None:
+    given = ["a/é.png", "", "b\udcff.png", "c"]
+    paths = Paths.of(given)
+    assert list(paths) == given
+    assert (paths[-1], list(paths[1:3]), "c" in paths, "d" in paths) == ("c", given[1:3], True, False)
+    assert list(paths.select(np.array([3, 0])) + paths[2:]) == ["c", given[0], *given[2:]]
+    with pytest.raises(IndexError):
+        paths[4]
 
 
 def test_a_set_beyond_the_budget_is_streamed(

@@ -1,5 +1,6 @@
 """Sets of uint8 images of one size, in memory or decoded when they are needed; or of vectors."""
 
+import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,17 +8,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from os.path import isfile
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self, TypeVar, overload
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from newfound.core.errors import DataError, Hint
-from newfound.data.decode import Size, decode, decode_all, digests_of
+from newfound.data.decode import Pixels, Size, decode, digests_of
 from newfound.data.workers import AHEAD, FILES, num_workers, read_each, shared
 
 T = TypeVar("T")
 R = TypeVar("R")
+Bytes = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.int64]
 PREFETCHED = 2
 """How many items `prefetch` works ahead."""
 
@@ -112,45 +117,89 @@ class ResidentImages(ImageSet):
         return digest.hexdigest()
 
 
+class Paths(Sequence[str]):
+    """Many paths in one block of memory: workers share it, but would copy the objects of a list."""
+
+    def __init__(self, text: Bytes, starts: Places, ends: Places) -> None:
+        self.text, self.starts, self.ends = text, starts, ends
+
+    @classmethod
+    def of(cls, paths: Sequence[str]) -> "Paths":
+        if isinstance(paths, Paths):
+            return paths
+        encoded = [*map(os.fsencode, paths)]
+        ends = np.cumsum([0, *map(len, encoded)])
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), ends[:-1], ends[1:])
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> "Paths": ...
+    def __getitem__(self, row: int | slice) -> "str | Paths":
+        start, end = self.starts[row], self.ends[row]
+        if isinstance(row, slice):
+            return Paths(self.text, start, end)
+        return os.fsdecode(self.text[start:end].tobytes())
+
+    def __add__(self, other: "Paths") -> "Paths":
+        first = len(self.text)
+        starts, ends = [self.starts, other.starts + first], [self.ends, other.ends + first]
+        return Paths(np.concatenate([self.text, other.text]), np.concatenate(starts), np.concatenate(ends))
+
+    def select(self, rows: Places) -> "Paths":
+        return Paths(self.text, self.starts[rows], self.ends[rows])
+
+
 class StreamedImages(ImageSet):
     """Files that are decoded each time they are taken, for sets that are too large for memory."""
 
     resident = False
+    names: Paths
 
     def __init__(
         self, paths: Sequence[str], size: Size, device: torch.device | None = None, crop: bool = False
     ) -> None:
         """With `crop` images are cropped to their centre, otherwise squeezed into `size`."""
-        self.names, self.size, self.crop = paths, size, crop
+        self.names, self.size, self.crop = Paths.of(paths), size, crop
         self.device = device or torch.device("cpu")
+        self._kept, self._is_kept = shared(0, 3, *size), shared(0)
+
+    def keep(self, num_bytes: float) -> None:
+        """Decode the first images only once, as many as fit into so much memory.
+
+        Every image is taken once in an epoch, so it is best to replace none of them by another.
+        """
+        room = int(min(num_bytes / (3 * self.size[0] * self.size[1]), len(self)))
+        self._kept, self._is_kept = shared(room, 3, *self.size), shared(room)
 
     def fetch(self, index: Tensor) -> Tensor:
-        return next(self.fetch_each([self.at(index)]))
+        return next(self._fetch_each([index]))
 
     def take_each(self, indices: Iterable[Tensor]) -> Iterator[Tensor]:
-        return (on_device(pixels, self.device) for pixels in self.fetch_each(map(self.at, indices)))
+        """`take` for each index, ahead of their use; decoded in worker processes if it pays off."""
+        return (on_device(pixels, self.device) for pixels in self._fetch_each(indices))
 
-    def at(self, rows: Tensor) -> list[str]:
-        return _at(self.names, rows)
-
-    def fetch_each(self, batches: Iterable[Sequence[str]]) -> Iterator[Tensor]:
-        """Files as these are read, batch by batch, ahead of their use; in worker processes if it pays off."""
-        lists = list(batches)
-        paths = [path for batch in lists for path in batch]
+    def _fetch_each(self, indices: Iterable[Tensor]) -> Iterator[Tensor]:
+        batches = [index.cpu() for index in indices]
+        rows = torch.cat(batches).numpy()
+        paths = self.names.select(rows)
         workers = num_workers(len(paths), FILES)
         if not workers:
-            yield from prefetch(self._decoded, lists)
+            yield from prefetch(self._decoded, batches)
             return
         places = (
-            AHEAD * workers + max(map(len, lists)) // FILES + 2
+            AHEAD * workers + max(map(len, batches)) // FILES + 2
         ) * FILES  # none is filled again too soon
         pixels = shared(places, 3, *self.size)
 
         def read(row: int) -> None:
-            pixels[row % places] = decode(paths[row], self.size, crop=self.crop).transpose(2, 0, 1)
+            pixels[row % places] = self._decode(rows[row])
 
         parts, ready, end = read_each(paths, read), 0, 0
-        for batch in lists:
+        for batch in batches:
             start, end = end, end + len(batch)
             while ready < end:
                 part = next(parts)
@@ -158,13 +207,33 @@ class StreamedImages(ImageSet):
                 ready = part.rows[-1] + 1
             yield torch.from_numpy(pixels).index_select(0, torch.arange(start, end) % places)
 
-    def _decoded(self, paths: Sequence[str]) -> Tensor:
-        pixels, _, failed = decode_all(paths, self.size, False, crop=self.crop)
-        _check_read(failed)
-        return pixels
+    def _decode(self, row: int) -> Pixels:
+        """(3, H, W)"""
+        if row >= len(self._kept):
+            return decode(self.names[row], self.size, crop=self.crop).transpose(2, 0, 1)
+        kept: Pixels = self._kept[row]
+        if not self._is_kept[row]:
+            kept[:] = decode(self.names[row], self.size, crop=self.crop).transpose(2, 0, 1)
+            self._is_kept[row] = 1
+        return kept
+
+    def _decoded(self, index: Tensor) -> Tensor:
+        rows = index.numpy()
+        pixels = shared(len(rows), 3, *self.size)
+
+        def read(place: int) -> None:
+            pixels[place] = self._decode(rows[place])
+
+        for part in read_each(self.names.select(rows), read):
+            _check_read(part.failed)
+        return torch.from_numpy(pixels)
 
     def select(self, rows: Tensor) -> "StreamedImages":
-        return StreamedImages(_at(self.names, rows), self.size, self.device, self.crop)
+        return StreamedImages(self.names.select(rows.cpu().numpy()), self.size, self.device, self.crop)
+
+    def joined(self, other: "StreamedImages") -> "StreamedImages":
+        """These images, then the others, which are read alike."""
+        return StreamedImages(self.names + other.names, self.size, self.device, self.crop)
 
     def _place(self, device: torch.device, move: bool) -> "StreamedImages":
         return StreamedImages(self.names, self.size, device, self.crop)

@@ -15,12 +15,16 @@ from torch import Tensor
 
 from newfound.core import dist
 from newfound.core.errors import UsageError
+from newfound.core.files import free_memory
 from newfound.core.records import Batch, Views
 from newfound.core.seed import generator
 from newfound.core.settings import TrainConfig
 from newfound.data.augment import Augmenter
 from newfound.data.dataset import Split
 from newfound.data.images import StreamedImages, on_device, prefetch
+
+KEPT = 0.25
+"""The share of the free memory that decoded images of a streamed set may fill."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,11 @@ class Loader:
             if train.classes_per_batch and self.num_labelled
             else None
         )
+        self.streamed: StreamedImages | None = None
+        """Files of both sets."""
+        if isinstance(split.labelled, StreamedImages) and isinstance(split.unlabelled, StreamedImages):
+            self.streamed = split.labelled.joined(split.unlabelled)
+            self.streamed.keep(KEPT * free_memory() / dist.world())
 
     @property
     def batch_size(self) -> int:
@@ -96,12 +105,10 @@ class Loader:
         if self.split.resident:
             return repeat(None, len(labelled))
         rows = map(self._own, labelled.cpu(), unlabelled.cpu())
-        known, others = self.split.labelled, self.split.unlabelled
-        if isinstance(known, StreamedImages) and isinstance(others, StreamedImages):
-            fetched = known.fetch_each([*known.at(one), *others.at(other)] for one, other in rows)
-        else:
-            fetched = prefetch(self._pixels, rows)
-        return (on_device(pixels, self.device) for pixels in fetched)
+        if self.streamed:
+            first = len(self.split.labelled)
+            return self.streamed.take_each(torch.cat([one, other + first]) for one, other in rows)
+        return (on_device(pixels, self.device) for pixels in prefetch(self._pixels, rows))
 
     def _own(self, labelled: Tensor, unlabelled: Tensor) -> tuple[Tensor, Tensor]:
         """The rows of a batch that this process encodes."""
