@@ -9,7 +9,7 @@ from rich.table import Column, Table
 
 from newfound.cli.console import console
 from newfound.cli.options import RunFolder
-from newfound.core.errors import UsageError, unknown
+from newfound.core.errors import UsageError, check_known
 from newfound.review.edits import Accept, Edit, Merge, Move, Rename, Split
 from newfound.review.export import write_export
 from newfound.review.review import Review
@@ -71,8 +71,7 @@ def _check_call(action: str, words: list[str], into: int | None) -> None:
         "accept": True,
         "undo": not words,
     }
-    if action not in ACTIONS:
-        raise unknown("action", action, ACTIONS)
+    check_known("action", action, ACTIONS)
     if not fits[action] or (into is not None and action != "split"):
         raise UsageError(f"Usage: newfound classes RUN {action} {ACTIONS[action]}".rstrip())
 

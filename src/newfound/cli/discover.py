@@ -14,7 +14,7 @@ from newfound.cli.console import console, show_data, show_left_out, show_warning
 from newfound.cli.progress import Progress, cpu_advice
 from newfound.cli.results import curve_table, show_results
 from newfound.cli.signals import Stopping
-from newfound.core.errors import UsageError, unknown
+from newfound.core.errors import UsageError, check_known
 from newfound.core.registry import recipe_for
 from newfound.core.settings import Overrides, Recipe
 from newfound.core.source import Source
@@ -85,8 +85,7 @@ def discover(
         overrides["pretrained"] = str(pretrained)
     with _opened(source, method, overrides, out, resume, stop_after, auto=num_novel == opt.AUTO) as run:
         if until is not None:
-            if until not in run.recipe.pretraining:
-                raise unknown(f"pretraining stage of {run.recipe.method}", until, run.recipe.pretraining)
+            check_known(f"pretraining stage of {run.recipe.method}", until, run.recipe.pretraining)
             run.pretrain(until)
             console().print(f"Pretrained weights are cached in {run.folder.cache}.")
             return

@@ -8,7 +8,7 @@ from rich.table import Column, Table
 
 from newfound.cli.console import console
 from newfound.core.catalogue import MethodCard, by_value, catalogue
-from newfound.core.errors import Hint, unknown
+from newfound.core.errors import Hint, check_known
 from newfound.lab.recorded import load_records, status
 
 
@@ -62,8 +62,7 @@ def methods(
     """List the methods and their status, or the settings and variations of one."""
     cards = catalogue()
     if name is not None:
-        if name not in cards:
-            raise unknown("method", name, cards, Hint.METHODS)
+        check_known("method", name, cards, Hint.METHODS)
         console().print(_settings(cards[name]))
         console().print(_variations(cards[name]))
         return

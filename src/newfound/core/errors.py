@@ -1,6 +1,6 @@
 """The errors a user meets: a fact in one sentence, and a hint that each edge puts into its own words."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from enum import Enum
 
@@ -102,6 +102,12 @@ def shortened(items: Sequence[str], most: int = 3) -> str:
     """The first of a list and how many more there are."""
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(items[:most]) + more or "none"
+
+
+def check_known(kind: str, name: str, known: Collection[str], hint: Hint | None = None) -> None:
+    """Refuse a name that is not among those that exist."""
+    if name not in known:
+        raise unknown(kind, name, known, hint)
 
 
 def unknown(kind: str, name: str, known: Iterable[str], hint: Hint | None = None) -> UsageError:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from newfound.core.errors import unknown
+from newfound.core.errors import check_known
 from newfound.core.settings import Count, Overrides, Positive, ProperShare, ShareBelowOne, checked, setting
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ def estimate_config(benchmark: str, settings: Overrides) -> EstimateConfig:
     """Defaults, published values, then `settings` (keys without prefix); every key and value is checked."""
     values = asdict(EstimateConfig()) | dict(PUBLISHED.get(benchmark.rpartition("-")[0], {}))
     for key in settings:
-        if key not in values:
-            raise unknown("setting", PREFIX + key, [PREFIX + name for name in values])
+        check_known("setting", PREFIX + key, [PREFIX + name for name in values])
     return checked(EstimateConfig, values | dict(settings), PREFIX, None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from newfound.core.errors import RunError, UsageError, shortened, unknown
+from newfound.core.errors import RunError, UsageError, check_known, shortened
 from newfound.core.files import check_writable, write_record
 from newfound.core.registry import changes_nothing, method_entry, recipe_for
 from newfound.core.settings import Overrides, Recipe
@@ -122,8 +122,7 @@ def variation(benchmark: str, method: str, recipe: str | None) -> tuple[str | No
         variations[ESTIMATED] = variations.get(APPENDIX, {})
     if recipe is None:
         return None, {}
-    if recipe not in variations:
-        raise unknown(f"recipe of {method} on {benchmark}", recipe, variations)
+    check_known(f"recipe of {method} on {benchmark}", recipe, variations)
     if changes_nothing(method, benchmark, recipe):
         log.info("%s changes nothing for %s on %s: running the usual recipe.", recipe, method, benchmark)
         return None, {}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
 from newfound.core.calls import public
-from newfound.core.errors import Hint, RunError, UsageError, unknown
+from newfound.core.errors import Hint, RunError, UsageError, check_known
 from newfound.core.files import AnyPath
 from newfound.core.source import UNSORTED
 from newfound.review.edits import (
@@ -289,8 +289,7 @@ class Review:
 
     def _id(self, name: str) -> int:
         ids = {composed(each): key for key, each in self.names.items()}
-        if composed(name) not in ids:
-            raise unknown("class", name, ids, Hint.CLASSES)
+        check_known("class", composed(name), ids, Hint.CLASSES)
         return ids[composed(name)]
 
     def _novel(self, name: str) -> int:

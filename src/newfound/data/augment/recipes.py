@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.errors import Hint, unknown
+from newfound.core.errors import Hint, check_known
 from newfound.data.augment.colour import Equalise, Grey, Jitter, Solarise
 from newfound.data.augment.geometry import Blur, Centred, Crop, Flip, OneOf, Padded, Resized, Translate
 from newfound.data.augment.op import Op
@@ -42,8 +42,7 @@ class Recipe:
 def recipe_named(name: str, kind: str, size: int) -> Recipe:
     """The recipe `name` for images of `kind`, with large crops of side `size`."""
     recipes = _KINDS[kind](size)
-    if name not in recipes:
-        raise unknown("augmentation recipe", name, recipes, Hint.SETTINGS)
+    check_known("augmentation recipe", name, recipes, Hint.SETTINGS)
     return recipes[name]
 
 
