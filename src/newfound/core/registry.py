@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from newfound.core.errors import Hint, NewfoundError, UsageError, reason_of, unknown
+from newfound.core.errors import Hint, NewfoundError, UsageError, check_known, reason_of
 from newfound.core.settings import Overrides, Recipe, RunConfig, TrainConfig, override
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T:
         if name not in self.items:
             self.load()
-        if name not in self.items:
-            raise unknown(self.kind, name, self.items, self.hint)
+        check_known(self.kind, name, self.items, self.hint)
         return self.items[name]
 
     def names(self) -> list[str]:
@@ -105,6 +104,14 @@ def load_plugins(group: str) -> None:
             raise
         except Exception as error:
             raise UsageError(f"Cannot import {name!r}, named in {VARIABLE}: {reason_of(error)}.") from error
+
+
+def library(name: str, extra: str) -> Any:
+    """A library that comes with one of our extras."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise UsageError(f"This needs {name.partition('.')[0]}: pip install 'newfound[{extra}]'.") from None
 
 
 def plugin_modules() -> list[str]:

@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from posixpath import normpath
 from typing import Any
 
-from newfound.core.errors import DataError, UsageError
+from newfound.core.errors import DataError
 from newfound.core.files import read_bytes, reading
+from newfound.core.registry import library
 from newfound.data.decode import digest_of
 from newfound.data.files import SUFFIXES
 from newfound.data.parquet import opened
@@ -47,7 +47,7 @@ class Tar:
         return self.url
 
     def images(self) -> Iterator[tuple[str, bytes]]:
-        expand = _library("webdataset", "wds").tariterators.tar_file_expander
+        expand = library("webdataset", "wds").tariterators.tar_file_expander
         with reading(self.url, "a tar file of images", DataError), opened(self.url) as stream:
             for file in expand([{"url": self.url, "stream": stream}]):
                 if file and os.path.splitext(file["fname"])[1].lower() in SUFFIXES:
@@ -93,7 +93,7 @@ def parts_of(images: str) -> Sequence[Part] | None:
     if os.path.isdir(images):
         urls = sorted(map(str, Path(images).glob("*.tar")))
     elif "{" in images:
-        urls = list(_library("braceexpand", "wds").braceexpand(images))
+        urls = list(library("braceexpand", "wds").braceexpand(images))
     if not urls or not all(url.endswith(".tar") for url in urls):
         return None
     return [Tar(url if "://" in url else os.path.abspath(url)) for url in urls]
@@ -102,7 +102,7 @@ def parts_of(images: str) -> Sequence[Part] | None:
 @lru_cache(1)
 def _dataset(name: str) -> tuple[Any, str]:
     """A dataset whose images are not decoded, and the column that has them."""
-    datasets = _library("datasets", "datasets")
+    datasets = library("datasets", "datasets")
     place, _, split = name.partition(":") if not os.path.exists(name) else (name, "", "")
     with reading(name, "a dataset that the library datasets can load", DataError):
         found = datasets.load_from_disk(place) if os.path.isdir(place) else datasets.load_dataset(place)
@@ -117,10 +117,3 @@ def _dataset(name: str) -> tuple[Any, str]:
 def file_of(part: Part) -> str:
     """The Parquet file of a part."""
     return f"embeddings-{digest_of(part.name.encode())[:16]}.parquet"
-
-
-def _library(name: str, extra: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise UsageError(f"These images need {name}: pip install 'newfound[{extra}]'.") from None

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import atomic, open_plain
+from newfound.core.registry import library
 from newfound.core.source import EncoderVersion
 
 Floats = npt.NDArray[np.floating]
@@ -221,9 +222,6 @@ def _values(column: Any) -> Floats:
 
 def import_pyarrow() -> Any:
     """pyarrow, an extra that is slow to import."""
-    try:
-        import pyarrow.compute
-        import pyarrow.parquet
-    except ImportError:
-        raise UsageError("Parquet needs pyarrow: pip install 'newfound[parquet]'.") from None
-    return pyarrow
+    for part in ("compute", "parquet"):
+        library(f"pyarrow.{part}", "parquet")
+    return library("pyarrow", "parquet")

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from newfound.core.encoder import Encoder
-from newfound.core.errors import UsageError
 from newfound.core.files import check_writable
+from newfound.core.registry import library
 from newfound.core.source import Source
 from newfound.data.archives import ROWS, Files, Part, file_of, parts_of
 from newfound.data.dataset import counted
@@ -211,11 +211,8 @@ def _on_cluster(
     parts: Sequence[Part], shards: Shards, strict: bool, address: str | None, workers: int | None
 ) -> Iterator[Done]:
     """A part that a killed worker had begun is embedded by another one."""
-    try:
-        import ray
-        import ray.data
-    except ImportError:
-        raise UsageError("A Ray cluster needs ray: pip install 'newfound[ray]'.") from None
+    library("ray.data", "ray")
+    ray = library("ray", "ray")
     if not parts:
         return
     if not ray.is_initialized():
