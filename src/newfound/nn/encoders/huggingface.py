@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from newfound.core.encoder import Channels, Encoder, Interpolation, Preprocessing, at_least_float32
-from newfound.core.errors import CheckpointError, NewfoundError, UsageError, reason_of, shortened
+from newfound.core.errors import CheckpointError, UsageError, reason_of, shortened
 from newfound.core.files import open_plain, read_bytes, reading
 from newfound.core.registry import register_encoder
 
@@ -99,13 +99,8 @@ class HuggingFace(Encoder):
         reports.set_verbosity_error()
         reports.disable_progress_bar()
         try:
-            yield
-        except NewfoundError:
-            raise
-        except Exception as error:  # a damaged config makes transformers raise almost anything
-            raise UsageError(
-                f"Cannot load {self.name}, as safetensors and without code of its own: {reason_of(error)}"
-            ) from error
+            with reading(self.name, "a vision model in safetensors, without code of its own", UsageError):
+                yield
         finally:
             reports.set_verbosity(level)
             if bars:
