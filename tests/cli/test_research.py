@@ -208,7 +208,7 @@ def test_a_candidate_that_fails_is_not_chosen() -> None:
     assert found.chosen == {"lr": 0.1}
     assert [each.acc == [None] for each in found.candidates] == [True, False]
     refused(1, changed(call[:-2], "lr=1e29,1e30"), "No candidate finished with every seed.")
-    refused(2, changed(call, "lr=0.1,0.2"), "lr.json already exists", "--record")
+    refused(2, changed(call, "lr=0.1,0.2"), "lr.json already exists")
     assert read_record(Path("lr.json"), CalibrationRecord) == found
 
 

@@ -272,7 +272,7 @@ def test_images_that_are_gone(mine: Review, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("how", "code", "said"),
-    [("copy", errno.ENOSPC, "No space left on device"), ("hardlink", errno.EXDEV, "Use copy or symlink")],
+    [("copy", errno.ENOSPC, "No space left on device"), ("hardlink", errno.EXDEV, "link")],
 )
 def test_a_failure_half_way_leaves_nothing(
     mine: Review, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, code: int, said: str
@@ -282,8 +282,7 @@ def test_a_failure_half_way_leaves_nothing(
             raise OSError(code, os.strerror(code))
         place.write_bytes(b"")
 
-    monkeypatch.setattr(os, "link", fail)
-    monkeypatch.setitem(module.PLACE, "copy", fail)
+    monkeypatch.setitem(module.PLACE, how, fail)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(NewfoundError, match=said):
         write_export(mine, tmp_path / "out", "folders", how)

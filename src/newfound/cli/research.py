@@ -13,7 +13,7 @@ from newfound.cli.progress import Progress
 from newfound.cli.results import show_results
 from newfound.cli.signals import Stopping
 from newfound.core.errors import UsageError
-from newfound.core.files import check_writable, write_record
+from newfound.core.files import check_new, check_writable, write_record
 from newfound.core.source import Source
 from newfound.data import load
 from newfound.data.dataset import Dataset
@@ -101,9 +101,7 @@ def calibrate(
         source, words = begin.source, {**begin.settings, **tried}
     base, candidates = calibration.candidates_of(method, source.name, words, seeds)
     if record is not None:
-        check_writable(record)
-        if record.exists():
-            raise UsageError(f"{record} already exists. Choose another --record.")
+        check_new(record)
     jobs = calibration.jobs_of(candidates, out / source.name / method)
     check_writable(jobs[0].folder.config)
     # The number of novel classes only decides how many unlabelled images are read; they are dropped.

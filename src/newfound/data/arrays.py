@@ -126,11 +126,12 @@ def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
 
 def _checked(images: Arrays) -> list[Array]:
     shape: tuple[int, ...] = getattr(images, "shape", (len(images),))
-    wanted = f"Images must be (n, H, W) or (n, H, W, C) with n > 0, got {shape}."
-    if len(shape) == 2:
-        raise DataError(f"{wanted} Use from_embeddings for vectors, images[None] for one image.")
-    if (len(shape) == 3 and shape[-1] in CHANNELS) or not len(images):  # its rows would pass for images
-        raise DataError(f"{wanted} Pass one image as images[None], narrow grey ones as images[..., None].")
+    # The rows of one colour image would pass for grey ones.
+    if len(shape) == 2 or (len(shape) == 3 and shape[-1] in CHANNELS) or not len(images):
+        raise DataError(
+            f"Images must be (n, H, W) or (n, H, W, C) with n > 0, got {shape}. Use from_embeddings for "
+            "vectors; pass one image as images[None], narrow grey ones as images[..., None]."
+        )
     return [_levels(image, row) for row, image in enumerate(images)]
 
 

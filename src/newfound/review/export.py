@@ -14,7 +14,7 @@ from xml.sax.saxutils import quoteattr
 
 from PIL import Image
 
-from newfound.core.errors import DataError, Hint, UsageError, reason_of
+from newfound.core.errors import DataError, Hint, UsageError
 from newfound.core.files import atomic, atomic_folder, check_new, write_text
 from newfound.core.registry import EXPORTERS, register_exporter
 from newfound.data.parquet import import_pyarrow
@@ -179,16 +179,9 @@ def _foreign(review: Review) -> list[str]:
     return [name for name, path in outside if path not in allowed]
 
 
-def _hard_link(file: Path, place: Path) -> None:
-    try:
-        os.link(file, place)
-    except OSError as error:
-        raise UsageError(f"Cannot make a hard link: {reason_of(error)}. Use copy or symlink.") from None
-
-
 PLACE: Mapping[str, Callable[[Path, Path], object]] = {
     "copy": shutil.copy2,
-    "hardlink": _hard_link,
+    "hardlink": os.link,
     "symlink": lambda file, place: place.symlink_to(file),
 }
 
