@@ -4,7 +4,7 @@
 
 Each argument makes so many vectors, or JPEG files of 64 pixels in tar files, which are embedded first. One in
 eleven is labelled, of a known class; the others are a pile of known and novel classes, in which k-means and
-the default method find the novel ones.
+the default method find the novel ones. The run of the latter then predicts all vectors.
 """
 
 import os
@@ -81,6 +81,7 @@ class Scale(BaseModel):
     versions: dict[str, str]
     embeds: list[Call] = []
     discoveries: list[Discovery] = []
+    predictions: list[Call] = []
 
 
 def main() -> None:
@@ -105,6 +106,9 @@ def main() -> None:
             for method in given.methods.split(","):
                 record.discoveries.append(_discovered(data, place, vectors, classes, method))
                 write_record(given.out, record)
+            new = ("predict", f"{place}/{method}", f"{place}/{vectors}", "--out", f"{place}/new.csv")
+            record.predictions.append(_called(data, number, place, *new))
+            write_record(given.out, record)
 
 
 def _called(data: str, number: int, place: Path, *words: str) -> Call:
