@@ -229,6 +229,14 @@ def test_a_run_on_vectors_predicts_vectors(tmp_path: Path) -> None:
         newfound.predict(tmp_path / "run", tmp_path / "new.npy")
 
 
+@pytest.mark.parametrize("name", [None, 5, ["a"]])
+def test_a_name_is_text(name: object, tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"path": [name], "embedding": [[1.0]]}), tmp_path / "e.parquet")
+    with pytest.raises(DataError, match="is not a file of embeddings"):
+        read_embeddings(tmp_path / "e.parquet")
+
+
 @pytest.mark.parametrize("name", ["e.npy", "e.csv", "e.parquet"])
 def test_a_pipe_is_no_file_of_embeddings(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)

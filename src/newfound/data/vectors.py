@@ -330,7 +330,7 @@ def read_embeddings(path: Path) -> Embeddings:
             found, stored, origin = readers[shard.suffix](shard)
             if len(found) != sum(map(len, stored)):
                 raise ValueError(f"it has {sum(map(len, stored))} vectors for {len(found)} paths")
-        names += [located(shard.parent, name) for name in found]
+            names += [located(shard.parent, name) for name in found]
         parts += stored
         made.add(origin)
     if len({each.shape[1:] for each in parts}) > 1 or len(made) > 1:
