@@ -1,4 +1,4 @@
-"""A hostile day: broken run folders, kills, full disks, hostile names, pickles and arguments, with one seed.
+"""A hostile day: broken runs, kills, full disks, hostile names, files, requests and arguments, with one seed.
 
     python -m tools.hostile --seed 0 --share 1 --folder /tmp/hostile
 
@@ -16,7 +16,9 @@ import random
 import resource
 import shutil
 import signal
+import socket
 import sys
+import tarfile
 import tempfile
 import time
 import traceback
@@ -24,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -37,10 +40,11 @@ from newfound.core.errors import NewfoundError
 from newfound.core.registry import recipe_for
 from newfound.data.benchmarks.cifar import read_cifar
 from newfound.data.folders import from_folders
+from newfound.data.parquet import KEY, import_pyarrow
 from newfound.data.vectors import read_embeddings
 from newfound.engine.checkpoint import Checkpoint
 from newfound.review.review import Review
-from newfound.review.server import Live
+from newfound.review.server import HOST, Live, Server
 from newfound.run.folder import Folder
 from newfound.run.trained import Pictures
 from newfound.run.weights import load_encoder, load_pretrained
@@ -53,6 +57,8 @@ TINY = (
 )
 SEARCH = ("--num-novel", "auto", "estimate.max_novel=3", "estimate.restarts=1")
 COLOURS = {"ants": (160, 0, 0), "bees": (0, 160, 0), "crabs": (0, 0, 160), "dogs": (160, 0, 160)}
+TOOLS = ("label-studio", "fiftyone", "imagefolder")
+"""Formats of other tools, each a folder."""
 KEPT = ("edits.jsonl", "assignments.csv", "checkpoint.safetensors")
 """Files that no command changes which fails; any other may be written anew."""
 
@@ -187,6 +193,7 @@ class Base:
             "csv": ("export", run, out / "out.csv"),
             "folders": ("export", run, out / "out"),
             "coco": ("export", run, out / "out.json", "--format", "coco"),
+            **{name: ("export", run, out / name, "--format", name) for name in TOOLS},
             "report": ("report", run),
             "predict": ("predict", run, self.new),
             "resume": ("discover", "iic", *self.images, *SEARCH, *TINY, "--resume", "--out", run),
@@ -457,6 +464,7 @@ def hostile_names(base: Base, chance: random.Random, number: int) -> Tally:
             ("classes", run),
             ("export", run, root / "out"),
             ("export", run, root / "out.csv"),
+            *(("export", run, root / name, "--format", name) for name in TOOLS),
             ("predict", run, root / "pile"),
         ):
             ended = command(*words)
@@ -513,6 +521,138 @@ def hostile_pickles(base: Base, chance: random.Random, number: int) -> Tally:
     return tally
 
 
+def tar_of(path: Path, image: bytes, chance: random.Random) -> None:
+    """A tar file with some images, names that lead out of it, links and pipes."""
+    names = (
+        "a.png",
+        "../escaped.png",
+        "/tmp/../escaped.png",
+        "..",
+        "a\nb.png",
+        "\x1b[31m.png",
+        "é" * 90 + ".png",
+    )
+    kinds = (
+        tarfile.REGTYPE,
+        tarfile.REGTYPE,
+        tarfile.SYMTYPE,
+        tarfile.LNKTYPE,
+        tarfile.FIFOTYPE,
+        tarfile.CHRTYPE,
+    )
+    with tarfile.open(path, "w") as tar:
+        for name in chance.sample(names, 4):
+            member, content = tarfile.TarInfo(name), chance.choice((image, image, b"", chance.randbytes(90)))
+            member.type, member.linkname, member.size = chance.choice(kinds), "/etc/passwd", len(content)
+            member.size *= member.isreg()
+            tar.addfile(member, io.BytesIO(content))
+
+
+def parquet_of(path: Path, whole: Path, chance: random.Random) -> None:
+    """The embeddings of `whole` with one column, or what they say of themselves, of another kind."""
+    pa = import_pyarrow()
+    table = pa.parquet.read_table(whole)
+    name, number = chance.choice(table.column_names), len(table)
+    new: Any = chance.choice(
+        (None, "", "\0", "../../x", -1, 2.5, float("nan"), [], [1.0, None], [["x"]], {"a": 1})
+    )
+    columns = {each: table.column(each) for each in table.column_names} | {name: pa.array([new] * number)}
+    says = chance.choice((table.schema.metadata, {KEY: b"[" * 100_000}, {KEY: b'{"views": -1}'}, {}))
+    pa.parquet.write_table(pa.table(columns).replace_schema_metadata(says), path)
+
+
+def hostile_archives(base: Base, chance: random.Random, number: int) -> Tally:
+    """Tar files and embeddings, damaged or made to lead elsewhere."""
+    tally, place = Tally("tar and Parquet files"), base.root / "archives"
+    if not number:
+        return tally
+    embed = ("embed", base.root, "--encoder", "lite0", "--out", place / "whole")
+    assert command(*embed).code == 0
+    (whole,) = (place / "whole").glob("*.parquet")
+    image = (base.new / "00.png").read_bytes()
+    for trial in range(number):
+        folder = place / str(trial)
+        folder.mkdir()
+        path = folder / chance.choice(("a.tar", "a.parquet"))
+        tar_of(path, image, chance) if path.suffix == ".tar" else parquet_of(path, whole, chance)
+        if chance.random() < 0.3:
+            break_raw(path, chance)
+        before = contents(base.known, base.pile)
+        words: tuple[object, ...] = ("embed", folder, "--encoder", "lite0", "--out", folder / "out")
+        if path.suffix == ".parquet":
+            words = ("discover", "--labelled", base.known, "--embeddings", folder, "--num-novel", "2")
+            words = (*words, "--out", folder / "run")
+        ended = command(*words)
+        escaped = [*base.root.rglob("escaped*"), *Path("/tmp").glob("escaped*")]
+        tally.judge(f"{path.name}, {trial}", ended, changed(before), bool(escaped) or "\x1b" in ended.said)
+    return tally
+
+
+def _ask(run: Path, method: str, path: str, host: str, origin: str, body: str) -> None:
+    """Send one wrong request to a review; it is refused, and the page is there afterwards."""
+    folder = Folder(run)
+    server = Server(Live(folder, Pictures.load(folder)))
+    Thread(target=server.serve_forever, daemon=True).start()
+
+    def ask(*lines: str) -> bytes:
+        with socket.create_connection((HOST, server.server_port), timeout=LIMIT / 2) as connection:
+            connection.sendall("\r\n".join(lines).replace("SECRET", server.secret).encode())
+            return connection.recv(99)
+
+    head = f"{method} {path} HTTP/1.1", f"Host: {host}", f"Content-Length: {len(body.encode())}"
+    answer = ask(*head, *([f"Origin: {origin}"] if origin else []), "", body)
+    assert b" 20" not in answer[:12], answer
+    assert b" 200 " in ask("GET /SECRET/ HTTP/1.1", "Host: localhost", "", "")
+
+
+def hostile_requests(base: Base, chance: random.Random, number: int) -> Tally:
+    """Requests to a review from other pages, for other files, with other bodies."""
+    tally, edit = Tally("requests"), '{"seen": 2, "verb": "undo"}'
+    paths = (
+        "/",
+        "/x/",
+        "/SECRET",
+        "/SECRET/../",
+        "/SECRET/image/../../../etc/passwd",
+        "/SECRET/image/-1",
+        "*",
+        "/SECRET/thumbnail/99999999999",
+        "/SECRET/image/%2e%2e",
+        "//etc/passwd",
+        "/SECRET/" + "a" * 9999,
+    )
+    bodies = (
+        "",
+        "{",
+        "[" * 100_000,
+        '{"seen": 2}',
+        edit.replace("undo", "x"),
+        edit.replace("2", "1e99"),
+        "\0" * 99,
+        edit.replace("}", ', "rows": [-1]}').replace("undo", "move"),
+        "x" * 2**21,
+    )
+    for _ in range(number):
+        run = base.copied(base.root / "asked")
+        wrong = chance.choice(("path", "host", "origin", "body", "method"))
+        words = ["POST", "/SECRET/edit", "127.0.0.1", "", edit]
+        if wrong == "path":
+            words = ["GET", chance.choice(paths), "127.0.0.1", "", ""]
+        elif wrong == "host":
+            words[2] = chance.choice(
+                ("evil.example", "", "127.0.0.1.evil.example", "127.0.0.1:80:80", "[::2]")
+            )
+        elif wrong == "origin":
+            words[3] = chance.choice(("null", "http://evil.example", "https://127.0.0.1", "file://"))
+        elif wrong == "body":
+            words[4] = chance.choice(bodies)
+        else:
+            words[0] = chance.choice(("PUT", "DELETE", "OPTIONS", "X" * 9999, "\0"))
+        before = contents(run, base.known, base.pile)
+        tally.judge(f"{words}", forked(partial(_ask, run, *words)), changed(before))
+    return tally
+
+
 def hostile_arguments(base: Base, chance: random.Random, number: int) -> Tally:
     """Settings and options with values that nobody would give."""
     tally = Tally("arguments")
@@ -560,6 +700,8 @@ PARTS: Mapping[Callable[[Base, random.Random, int], Tally], int] = {
     full_disks: 25,
     hostile_names: 10,
     hostile_pickles: 120,
+    hostile_archives: 40,
+    hostile_requests: 40,
     hostile_arguments: 80,
 }
 """Each part, and how many times it is done at a share of 1."""
