@@ -59,8 +59,8 @@ def outline(shape: str) -> NDArray[np.float64]:
         y = 13 * np.cos(turn) - 5 * np.cos(2 * turn) - 2 * np.cos(3 * turn) - np.cos(4 * turn)
         return np.stack([x, -y], 1) / 16
     if shape == "moon":
-        inner = _around(turn[90:29:-1] + np.pi / 2) * 0.8 + [0.45, 0]
-        return np.concatenate([_around(turn[20:101] + np.pi / 2), inner])
+        inner = _around(turn[94:25:-1] + np.pi / 2) * 0.8 + [0.45, 0]
+        return np.concatenate([_around(turn[17:104] + np.pi / 2), inner])
     if shape == "arrow":
         return np.array([(-3, -1), (0, -1), (0, -2.5), (3, 0), (0, 2.5), (0, 1), (-3, 1)]) / 3
     half = np.array([(-1, -3), (1, -3), (1, -1), (3, -1), (3, 1), (1, 1)]) / 3

@@ -25,12 +25,12 @@ ROOT = Path(__file__).parents[1]
 NEEDS = re.compile(r"--data-dir|hf:|devices=|s3://|gs://|hf://|--ray")
 """In a command that needs a download, a cluster or several GPUs."""
 STEP = re.compile(
-    r"^```python\n(?P<block>.*?)^```$"
+    r"^```python\n(?P<block>.*?)^```$|^```text\n(?P<printed>.*?)^```$|^ {4}python \S+/(?P<script>\w+\.py)$"
     r"|^ {4}(?:NEWFOUND_PLUGINS=(?P<plugin>\S+) )?newfound (?P<call>.+?)(?: +#.*)?$",
     re.MULTILINE | re.DOTALL,
 )
-LONG = {"README.md", "adding-a-method.md", "encoders.md", "own-images.md", "reproduce.md"}
-"""Pages that train many methods, or a large network."""
+LONG = {"README.md", "adding-a-method.md", "encoders.md", "own-images.md", "reproduce.md", "tutorial.md"}
+"""Pages that train many methods, or a large network, or on many images."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -98,18 +98,32 @@ def hastened(entry: Entry) -> Entry:
     [
         pytest.param(path.name, marks=pytest.mark.extra if path.name in LONG else ())
         for path in pages(ROOT)
-        if steps(path.name)
+        if any(step["call"] or step["block"] for step in steps(path.name))
     ],
 )
-def test_a_page_runs(page: str, names: dict[str, Any]) -> None:
+def test_a_page_runs(page: str, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     if any("--out runs/mine" in (step["call"] or "").partition(" --from")[0] for step in steps(page)):
         shutil.rmtree("runs/mine")  # the page makes it
+    out = ""
     for step in steps(page):
         if step["block"]:
             exec(compile(step["block"], page, "exec"), names)
-            continue
-        if step["plugin"]:
-            run_path(str(ROOT / "examples" / f"{step['plugin']}.py"))
-        METHODS.items.update({name: hastened(entry) for name, entry in METHODS.items.items()})
-        done = newfound(*shlex.split(step["call"]))
-        assert done.code == 0, f"{step['call']}: {done.err}"
+        elif step["script"]:
+            for folder in ("known", "pile", "new-images"):
+                shutil.rmtree(folder)
+            monkeypatch.setattr("sys.argv", [step["script"]])
+            run_path(str(ROOT / "examples" / step["script"]), run_name="__main__")
+        elif step["printed"]:
+            assert words(step["printed"]) <= words(out)
+        else:
+            if step["plugin"]:
+                run_path(str(ROOT / "examples" / f"{step['plugin']}.py"))
+            METHODS.items.update({name: hastened(entry) for name, entry in METHODS.items.items()})
+            done = newfound(*shlex.split(step["call"]))
+            assert done.code == 0, f"{step['call']}: {done.err}"
+            out = done.out
+
+
+def words(text: str) -> set[tuple[str, ...]]:
+    """Its lines, however wide their columns are."""
+    return {tuple(line.split()) for line in text.splitlines()}
