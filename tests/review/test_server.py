@@ -170,6 +170,16 @@ def test_edits_do_not_wait_for_pictures(server: Server) -> None:
         assert status(server.address) == status(f"{server.address}class/2") == 200
 
 
+def test_one_picture_is_made_at_a_time(server: Server) -> None:
+    """For a large one takes much memory."""
+    with ThreadPoolExecutor(1) as pool:
+        with server.picture_lock:
+            asked = pool.submit(status, f"{server.address}image/0")
+            with pytest.raises(TimeoutError):
+                asked.result(0.2)
+        assert asked.result() == 200
+
+
 def test_of_simultaneous_edits_one_is_made(server: Server) -> None:
     edits = [body(server.live, verb="rename", names={"novel-1": f"wasp {each}"}) for each in range(8)]
     with ThreadPoolExecutor(8) as pool:
