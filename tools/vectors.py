@@ -20,7 +20,7 @@ METHODS = {
     "iic": "IIC",
     VECTOR_METHOD: f"`{VECTOR_METHOD}`, the default",
 }
-MIXED = ("kmeans", "gcd", "simgcd", VECTOR_METHOD)
+MIXED = ("kmeans", "gcd", "simgcd", "uno-v2", "iic", VECTOR_METHOD)
 STARTS = {"last-block": "last block", "all": "whole encoder", "scratch": "from scratch"}
 SHOTS = (20, 100, 500)
 
