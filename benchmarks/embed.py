@@ -143,8 +143,9 @@ def watched(*command: str) -> tuple[float, float]:
     """The seconds of a call of `newfound`, and the most MiB that it and its workers took at once."""
     start, peak, process = time.perf_counter(), 0.0, started(*command)
     while process.poll() is None:
+        looked = time.process_time()
         peak = max(peak, _resident_mib(process.pid))
-        time.sleep(0.1)
+        time.sleep(max(0.1, 30 * (time.process_time() - looked)))  # to count many pages takes long
     if process.returncode:
         raise RuntimeError(f"`newfound {' '.join(command)}` failed with {process.returncode}")
     return time.perf_counter() - start, peak
