@@ -10,7 +10,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints
 $(VENV)/.plain: pyproject.toml constraints.txt
 	@echo "Installing newfound and torch into $(VENV): some minutes, most of it the download."
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[lite]'
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.plain

@@ -1,6 +1,7 @@
 """Pages of the site that are made when it is built: README.md as the front page, one for each method."""
 
 import inspect
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """A hook of mkdocs."""
     for page, name in PAGES.items():
         text = (ROOT / page).read_text(encoding="utf-8").replace("](docs/", "](")
+        text = re.sub(r"<!-- badges -->.*<!-- /badges -->\n\n", "", text, flags=re.DOTALL)
         files.append(File.generated(config, name, content=text))
     records = load_records(ROOT / "results")
     for name, card in catalogue().items():
