@@ -184,6 +184,9 @@ def test_arguments_that_are_no_paths_are_named(run: Path) -> None:
     for name, call in calls.items():
         with pytest.raises(UsageError, match=f"^Argument '{name}' must be a path"):
             call()
+    for out in ("\0x", "no text \udcff"):
+        with pytest.raises(UsageError, match="^Argument 'out' must be a path"):
+            newfound.discover("iic", arrays(), out)
 
 
 def test_arguments_of_another_type_are_named(run: Path) -> None:

@@ -21,7 +21,16 @@ from PIL import Image
 
 from newfound.core.errors import UsageError
 from newfound.review.review import Review
-from newfound.review.server import HOST, MOST_BYTES, MOST_WAITING, PICTURES, Handler, Live, Server
+from newfound.review.server import (
+    HOST,
+    MOST_BYTES,
+    MOST_WAITING,
+    PATIENCE,
+    PICTURES,
+    Handler,
+    Live,
+    Server,
+)
 from tests.review.test_page import facts, grey, some_run
 
 
@@ -253,6 +262,7 @@ def test_idle_connections_do_not_lock_the_owner_out(server: Server) -> None:
 
 
 def test_a_connection_without_a_request_ends(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Handler.timeout == PATIENCE
     monkeypatch.setattr(Handler, "timeout", 0.1)
     with socket.create_connection((HOST, server.server_port), timeout=5) as connection:
         assert connection.recv(1) == b""
