@@ -185,7 +185,7 @@ def test_arguments_that_are_no_paths_are_named(run: Path) -> None:
         with pytest.raises(UsageError, match=f"^Argument '{name}' must be a path"):
             call()
     for out in ("\0x", "no text \udcff"):
-        with pytest.raises(UsageError, match="^Argument 'out' must be a path"):
+        with pytest.raises(UsageError, match=r"^Argument 'out' must be a path"):
             newfound.discover("iic", arrays(), out)
 
 
