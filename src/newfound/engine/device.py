@@ -30,11 +30,22 @@ def resolve_device(wanted: str) -> torch.device:
     return torch.device(wanted)
 
 
-def keep_freed_memory(device: torch.device) -> None:
-    """On a CPU, keep what one layer frees for the next; new pages would take a third of the time."""
-    if device.type == "cpu" and sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        for option, size in KEPT.items():
-            libc.mallopt(option, size)
+class FreedMemory:
+    """On a CPU, what one layer frees is kept for the next; new pages would take a third of the time.
+
+    What is left between blocks that are in use adds up, so it has to be given back now and then.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        libc = ctypes.CDLL(None) if device.type == "cpu" and sys.platform == "linux" else None
+        self._libc = libc if hasattr(libc, "mallopt") else None
+        if self._libc:
+            for option, size in KEPT.items():
+                self._libc.mallopt(option, size)
+
+    def give_back(self) -> None:
+        if self._libc:
+            self._libc.malloc_trim(0)
 
 
 def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:

@@ -22,13 +22,15 @@ from newfound.data.augment.op import apply, noise_of
 from newfound.data.crops import RANDOM, Opened, crop_each, open_content
 from newfound.data.decode import Reading
 from newfound.data.images import ImageSet, on_device
-from newfound.engine.device import keep_freed_memory
+from newfound.engine.device import FreedMemory
 
 log = logging.getLogger(__name__)
 BATCH = {"cpu": 8, "cuda": 64}
 """Images of 224 pixels that are encoded together, all views counted."""
 MOST = {"cpu": 32, "cuda": 1024}
 """Smaller images that are; of more, a CPU's caches do not hold what the layers compute."""
+BETWEEN = 64
+"""Batches after which unused memory is given back."""
 LAYOUT = torch.channels_last
 
 
@@ -54,7 +56,7 @@ class Embedder:
     ) -> None:
         if encoder.preprocessing is None:
             raise UsageError("Only a pretrained encoder can embed images.", Hint.ENCODERS)
-        keep_freed_memory(device)
+        self._freed = FreedMemory(device)
         self.encoder = encoder.eval()
         encoder.to(device, memory_format=LAYOUT)  # type: ignore[call-overload]
         self.look, self.device, self.precision, self.views = encoder.preprocessing, device, precision, views
@@ -83,7 +85,10 @@ class Embedder:
         self, names: Sequence[str], opened: Callable[[int], Opened], strict: bool
     ) -> Iterator[Embedded]:
         reading = Reading(len(names), "Embedding")
-        for crops in crop_each(names, opened, self.look, self.views, self.batch, strict, reading):
+        batches = crop_each(names, opened, self.look, self.views, self.batch, strict, reading)
+        for number, crops in enumerate(batches):
+            if number % BETWEEN == 0:
+                self._freed.give_back()
             vectors = self._encode(on_device(crops.pixels, self.device).movedim(-1, 2))
             yield Embedded(crops.kept, vectors, crops.digests, crops.failed)
         for warning in reading.warnings:
