@@ -3,27 +3,30 @@
 import re
 import tomllib
 from pathlib import Path
-from shutil import copy
 
 import pytest
 
-from tools.address import main
+from tools.address import absolute, main
 
-ROOT = Path(__file__).parents[2]
 ADDRESS = "https://example.org/someone/newfound"
 
 
 def test_a_release_has_whole_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("README.md", "pyproject.toml"):
-        copy(ROOT / name, tmp_path)
     monkeypatch.chdir(tmp_path)
+    Path("README.md").write_text(
+        "![a](docs/a.png) [b](docs/b.md) [c](../../actions/c) [d](https://d.org) [e](#e)"
+    )
+    Path("pyproject.toml").write_text('[project]\nname = "n"\n\n[project.scripts]\nn = "n:main"\n')
     main(ADDRESS, "v1")
-    readme = Path("README.md").read_text(encoding="utf-8")
-    links = re.findall(r"\]\(([^)\s]+)\)", readme)
-    assert all("://" in link for link in links)
-    assert f"{ADDRESS}/raw/v1/docs/images/page.png" in links
-    assert f"{ADDRESS}/blob/v1/docs/tutorial.md" in links
-    assert f"{ADDRESS}/actions/workflows/test.yml/badge.svg" in links
-    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert Path("README.md").read_text() == (
+        f"![a]({ADDRESS}/raw/v1/docs/a.png) [b]({ADDRESS}/blob/v1/docs/b.md) [c]({ADDRESS}/actions/c) "
+        "[d](https://d.org) [e](#e)"
+    )
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     assert project["urls"]["Source"] == ADDRESS
-    assert project["scripts"]["newfound"] == "newfound.cli:main"
+    assert project["scripts"] == {"n": "n:main"}
+
+
+def test_no_link_of_the_readme_stays_relative() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert all("://" in link for link in re.findall(r"\]\(([^)\s]+)\)", absolute(readme, ADDRESS, "v1")))
