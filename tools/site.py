@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -11,12 +11,21 @@ from mkdocs.structure.files import File, Files
 
 from newfound.core.catalogue import MethodCard, SettingCard, by_value, catalogue
 from newfound.core.registry import method_entry
-from newfound.lab.recorded import load_records, status
+from newfound.lab.recorded import ACC, load_records, over, status
+from newfound.run.models import Results
+from tools.readme import AGNOSTIC
 
 ROOT = Path(__file__).parents[1]
 _OTHERS = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 PAGES = {"README.md": "index.md", **{name: name for name in _OTHERS}}
 """Pages outside docs/, and their names on the site."""
+STARTS = {"trained": "results", "lite0, frozen": "results/vectors/lite0"}
+"""Encoder → the folder of its records."""
+SCORES = {
+    "task-aware ACC, train": ACC,
+    "task-agnostic (legacy) all, test": AGNOSTIC,
+    "GCD's All": "generalised.train.all",
+}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -25,9 +34,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         text = (ROOT / page).read_text(encoding="utf-8").replace("](docs/", "](")
         text = re.sub(r"<!-- badges -->.*<!-- /badges -->\n\n", "", text, flags=re.DOTALL)
         files.append(File.generated(config, name, content=text))
-    records = load_records(ROOT / "results")
+    records = {start: load_records(ROOT / folder) for start, folder in STARTS.items()}
     for name, card in catalogue().items():
-        text = method_page(card, status(records, name))
+        text = method_page(card, records)
         files.append(File.generated(config, f"methods/{name}.md", content=text))
     assert config.nav is not None
     research = next(part["Research"] for part in config.nav if "Research" in part)
@@ -35,11 +44,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def method_page(card: MethodCard, recorded: str) -> str:
-    """What a method does, its settings and its variations, in Markdown."""
+def method_page(card: MethodCard, records: Mapping[str, Sequence[Results]]) -> str:
+    """What a method does, its results, settings and variations, in Markdown."""
     module = inspect.getdoc(sys.modules[method_entry(card.name).method.__module__]) or ""
     lines = [f"# {card.name}", "", card.description, "", module.partition("\n")[2], ""]
-    lines += [f"Recorded: {recorded}. See [Results](../results.md).", ""]
+    lines += ["## Results", "", f"Status: {status(records['trained'], card.name)}.", ""]
+    lines += ["The words are explained in [How results are measured](../measuring.md).", ""]
+    lines += _results(card.name, records)
     lines += [
         "## Settings",
         "",
@@ -54,6 +65,22 @@ def method_page(card: MethodCard, recorded: str) -> str:
             changed = " ".join(f"`{key}={value}`" for key, value in changes.items())
             lines.append(f"| {recipe} | {changed or 'nothing'} |")
     return "\n".join(lines) + "\n"
+
+
+def _results(method: str, records: Mapping[str, Sequence[Results]]) -> list[str]:
+    """A row for the seeds of each recipe on each benchmark."""
+    groups: dict[tuple[str, str, str], list[Results]] = {}
+    for start, runs in records.items():
+        for run in runs:
+            if run.method == method and run.recipe != "custom":
+                groups.setdefault((run.benchmark, start, run.recipe), []).append(run)
+    lines = [
+        f"| benchmark | encoder | recipe | {' | '.join(SCORES)} |",
+        "|---|---|---|" + "---|" * len(SCORES),
+    ]
+    for key, runs in sorted(groups.items()):
+        lines.append(f"| {' | '.join((*key, *(str(over(runs, path) or '') for path in SCORES.values())))} |")
+    return [*lines, ""] if groups else []
 
 
 def _setting(card: SettingCard) -> str:
