@@ -3,6 +3,7 @@
 import re
 import shlex
 import shutil
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from runpy import run_path
@@ -22,14 +23,22 @@ from tests.tiny import NARROW, STAGE, TINY
 from tools.readme import pages
 
 ROOT = Path(__file__).parents[1]
-NEEDS = re.compile(r"--data-dir|hf:|devices=|s3://|gs://|hf://|--ray")
+NEEDS = re.compile(r"--data-dir|hf:|datasets:|devices=|s3://|--engine ray")
 """In a command that needs a download, a cluster or several GPUs."""
 STEP = re.compile(
     r"^```python\n(?P<block>.*?)^```$|^```text\n(?P<printed>.*?)^```$|^ {4}python \S+/(?P<script>\w+\.py)$"
     r"|^ {4}(?:NEWFOUND_PLUGINS=(?P<plugin>\S+) )?newfound (?P<call>.+?)(?: +#.*)?$",
     re.MULTILINE | re.DOTALL,
 )
-LONG = {"README.md", "adding-a-method.md", "encoders.md", "own-images.md", "reproduce.md", "tutorial.md"}
+LONG = {
+    "README.md",
+    "adding-a-method.md",
+    "encoders.md",
+    "own-images.md",
+    "reproduce.md",
+    "scale.md",
+    "tutorial.md",
+}
 """Pages that train many methods, or a large network, or on many images."""
 
 pytestmark = [
@@ -53,6 +62,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shapes.main(folder, labelled=8, known=2, new=9, later=1)
     shutil.copytree(folder / "new-images", folder / "more-images")
     works("embed", folder / "new-images", "--encoder", "lite0", "--out", folder / "new-feats")
+    shutil.copytree(folder / "new-feats", folder / "more-feats")
+    (folder / "tars").mkdir()
+    with tarfile.open(folder / "tars" / "a.tar", "w") as tar:
+        for name in ("known", "pile"):
+            tar.add(folder / name, name)
+    rows = [f"tars/a.tar/{path.relative_to(folder)},{path.parent.name}" for path in folder.glob("known/*/*")]
+    (folder / "known.csv").write_text("\n".join(["path,label", *rows]))
     images = ("--labelled", folder / "known", "--unlabelled", folder / "pile")
     works("discover", *images, "--num-novel", "4", "--out", folder / "runs" / "mine")
     return folder
