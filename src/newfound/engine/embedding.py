@@ -29,7 +29,7 @@ BATCH = {"cpu": 8, "cuda": 64}
 """Images of 224 pixels that are encoded together, all views counted."""
 MOST = {"cpu": 32, "cuda": 1024}
 """Smaller images that are; of more, a CPU's caches do not hold what the layers compute."""
-BETWEEN = 64
+BETWEEN = 16
 """Batches after which unused memory is given back."""
 LAYOUT = torch.channels_last
 
