@@ -67,7 +67,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(folder / "tars" / "a.tar", "w") as tar:
         for name in ("known", "pile"):
             tar.add(folder / name, name)
-    rows = [f"tars/a.tar/{path.relative_to(folder)},{path.parent.name}" for path in folder.glob("known/*/*")]
+    known = [path.relative_to(folder) for path in folder.glob("known/*/*")]
+    rows = [f"tars/a.tar/{path.as_posix()},{path.parent.name}" for path in known]
     (folder / "known.csv").write_text("\n".join(["path,label", *rows]))
     images = ("--labelled", folder / "known", "--unlabelled", folder / "pile")
     works("discover", *images, "--num-novel", "4", "--out", folder / "runs" / "mine")

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 import newfound
+from examples.shapes import draw
 from newfound.nn.encoders import missing
 from newfound.review.review import Review
 from newfound.review.server import Live, Server
@@ -27,7 +28,7 @@ pytestmark = [
         CHROMIUM is None, reason="no browser: neither chromium nor google-chrome is installed"
     ),
 ]
-KNOWN, NEW = ("circle", "square", "triangle", "hexagon"), ("line", "cross", "ring")
+KNOWN, NEW = ("circle", "square", "triangle", "hexagon"), ("star", "heart", "moon")
 
 
 @pytest.fixture
@@ -36,34 +37,16 @@ def photographs() -> None:
     random = np.random.default_rng(0)
     for shape in KNOWN:
         for row in range(10):
-            photograph(Path("known", shape, f"{row}.jpg"), shape, random)
+            draw(shape, random, Path("known", shape, f"{row}.jpg"))
     for shape in (*KNOWN, *NEW):
         for _ in range(12 if shape in NEW else 6):
-            photograph(Path("pile", f"{random.integers(10**6)}-{shape}.jpg"), shape, random)
+            draw(shape, random, Path("pile", f"{random.integers(10**6)}-{shape}.jpg"))
     page = Image.new("RGB", (320, 240), "white")
     for y in range(5, 230, 15):
         ImageDraw.Draw(page).text((5, y), "Nobody has labelled anything that looks like this page.", "black")
     page.save(Path("pile", "1-page.png"))
     for row in range(3):
-        photograph(Path("new", f"{row}-ring.jpg"), "ring", random)
-
-
-def photograph(path: Path, shape: str, random: np.random.Generator) -> None:
-    """A shape somewhere on a background."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    noise = random.integers(0, 90, (6, 8, 3)).astype(np.uint8)
-    image = Image.fromarray(noise).resize((320, 240), Image.Resampling.BICUBIC)
-    pen, (x, y) = ImageDraw.Draw(image), random.integers(100, 140, 2).tolist()
-    sides, box = {"square": 4, "triangle": 3, "hexagon": 6}, (x - 60, y - 60, x + 60, y + 60)
-    if shape in sides:
-        pen.regular_polygon((x, y, 70), sides[shape], fill="gold")
-    elif shape in ("circle", "ring"):
-        pen.ellipse(box, fill="gold" if shape == "circle" else None, outline="gold", width=14)
-    else:
-        pen.line(box, fill="gold", width=18)
-        if shape == "cross":
-            pen.line((x - 60, y + 60, x + 60, y - 60), fill="gold", width=18)
-    image.save(path)
+        draw("moon", random, Path("new", f"{row}-moon.jpg"))
 
 
 def true_class(image: str) -> str:
@@ -112,21 +95,21 @@ def test_from_a_mixed_folder_to_the_next_run(tmp_path: Path) -> None:
     images = ("--labelled", "known", "--unlabelled", "pile", "--pile", "mixed")
     works("discover", *images, "--num-novel", "3", "--out", first.path)
     found = Review(first)
-    line, cross, ring = (class_of(shape, found) for shape in NEW)
-    assert len({line, cross, ring}) == 3
+    star, heart, moon = (class_of(shape, found) for shape in NEW)
+    assert len({star, heart, moon}) == 3
     with Browser(tmp_path / "profile") as browser:
-        reviewed(browser, first, (line, "stroke"), (cross, "cross"), ("cross", "stroke"))
+        reviewed(browser, first, (star, "charm"), (heart, "heart"), ("heart", "charm"))
 
     review = Review(first)
     ids = {name: key for key, name in review.names.items()}
-    assert set(ids) == {*KNOWN, "stroke", ring, "unsorted"}
+    assert set(ids) == {*KNOWN, "charm", moon, "unsorted"}
     works("export", first.path, "first.csv")
     exported = table(Path("first.csv"))
     accepted = [row for row in exported.values() if row["kind"] == "known"]
     assert accepted
     assert {row["accepted"] for row in accepted} == {"yes"}
-    strokes = [row for row in exported.values() if true_class(row["image"]) in ("line", "cross")]
-    assert np.mean([row["class"] == "stroke" for row in strokes]) > 0.9
+    charms = [row for row in exported.values() if true_class(row["image"]) in ("star", "heart")]
+    assert np.mean([row["class"] == "charm" for row in charms]) > 0.9
     unsorted = {name for name, row in exported.items() if row["class"] == "unsorted"}
     before = {name for name, row in table(first.assignments).items() if row["class"] == "unsorted"}
     assert "1-page.png" in before < unsorted
@@ -136,20 +119,20 @@ def test_from_a_mixed_folder_to_the_next_run(tmp_path: Path) -> None:
     assert "mbedding images" not in told
     follower = Review(second)
     rest = {Path(image).name for image in follower.assignments.images}
-    assert rest == {name for name, row in exported.items() if row["class"] in (ring, "unsorted")}
-    assert follower.found == {**{ids[name]: name for name in KNOWN}, ids["stroke"]: "stroke", 7: "novel-1"}
-    assert class_of("ring", follower) == "novel-1"
+    assert rest == {name for name, row in exported.items() if row["class"] in (moon, "unsorted")}
+    assert follower.found == {**{ids[name]: name for name in KNOWN}, ids["charm"]: "charm", 7: "novel-1"}
+    assert class_of("moon", follower) == "novel-1"
 
     data = newfound.from_run(first.path, "runs/python", num_novel=1)
     same = newfound.discover(data=data, out="runs/python", verbose=False)
     assert (same.cluster_sizes, same.classes) == (follower.results.cluster_sizes, follower.results.classes)
 
-    works("classes", second.path, "rename", "novel-1=ring")
+    works("classes", second.path, "rename", "novel-1=moon")
     works("export", second.path, "sorted")
-    assert len(list(Path("sorted", "ring").iterdir())) >= 10
-    labelled = next(name for name, row in exported.items() if row["class"] == "stroke")
+    assert len(list(Path("sorted", "moon").iterdir())) >= 10
+    labelled = next(name for name, row in exported.items() if row["class"] == "charm")
     Path("pile", labelled).rename(Path("new", "moved.jpg"))
     works("predict", second.path, "new")
     predicted = table(second.path / "predictions.csv")
-    assert [predicted[f"{row}-ring.jpg"]["class"] for row in range(3)] == ["ring"] * 3
-    assert predicted["moved.jpg"]["class"] == "stroke"
+    assert [predicted[f"{row}-moon.jpg"]["class"] for row in range(3)] == ["moon"] * 3
+    assert predicted["moved.jpg"]["class"] == "charm"
