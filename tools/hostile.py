@@ -566,8 +566,10 @@ def hostile_archives(base: Base, chance: random.Random, number: int) -> Tally:
     tally, place = Tally("tar and Parquet files"), base.root / "archives"
     if not number:
         return tally
-    embed = ("embed", base.root, "--encoder", "lite0", "--out", place / "whole")
-    assert command(*embed).code == 0
+    place.mkdir()
+    (place / "list.txt").write_text("\n".join(map(str, contents(base.known, base.pile))))
+    made = command("embed", place / "list.txt", "--encoder", "lite0", "--out", place / "whole")
+    assert made.code == 0, made
     (whole,) = (place / "whole").glob("*.parquet")
     image = (base.new / "00.png").read_bytes()
     for trial in range(number):
