@@ -15,6 +15,7 @@ from newfound.lab.paper import BENCHMARKS, TASK_AWARE, task_agnostic_all, task_a
 from newfound.lab.recorded import ACC, load_records, measured, outcome, score, status
 from newfound.lab.tables import tables_section
 from newfound.run.models import Results
+from tools.scale import loader_section, many_section, scale_section
 from tools.speed import speed_section
 from tools.vectors import headline, mixed_section, starts_section, vectors_section
 
@@ -146,6 +147,9 @@ def sections(results: Path) -> dict[str, str]:
         "starts": starts_section(results),
         "piles": piles_section(results / "piles.json"),
         "number": number_section(results / "number" / "lite0.json"),
+        "scale": scale_section(results),
+        "loader": loader_section(results),
+        "many": many_section(results),
     }
 
 
