@@ -224,6 +224,15 @@ def test_imagefolder(mine: Review, tmp_path: Path) -> None:
         ).read_bytes()
 
 
+@pytest.mark.extra
+def test_datasets_reads_the_imagefolder(mine: Review, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    write_export(mine, tmp_path / "out", "imagefolder")
+    cache = str(tmp_path / "cache")
+    read = datasets.load_dataset("imagefolder", data_dir=str(tmp_path / "out"), cache_dir=cache)["train"]
+    assert read["label"][:] == ["novel-1", "novel-1", "novel-1", "a/b: c"]
+
+
 def test_nothing_is_overwritten(mine: Review, tmp_path: Path) -> None:
     (tmp_path / "it.csv").write_text("mine")
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
