@@ -62,11 +62,6 @@ FITTED = json.loads(Path(__file__).with_name("weights.json").read_text())
 """For each kind of pile w, and the deviation of log N on the cuts behind it, each left out in turn."""
 
 
-def peak_most_trials(most: int) -> int:
-    """One for each number of clusters."""
-    return len(peak_grid(most))
-
-
 def peak_grid(most: int) -> list[int]:
     """Numbers of clusters from 2 to `most`: all small ones, then in steps."""
     steps = math.ceil(math.log(max(most / DENSE, 1), RATIO))

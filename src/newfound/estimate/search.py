@@ -9,7 +9,7 @@ from newfound.core.errors import UsageError
 from newfound.core.source import PileKind
 from newfound.estimate.dtc import FEWEST_KNOWN, dtc_estimate, dtc_trials, num_probes
 from newfound.estimate.gcd import gcd_estimate, gcd_most_trials, gcd_trials
-from newfound.estimate.peak import peak_estimate, peak_most_trials, peak_trials
+from newfound.estimate.peak import peak_estimate, peak_trials
 from newfound.estimate.trial import PREFIX, EstimateConfig, Features, Trial, Verdict
 
 FEW = 10
@@ -24,8 +24,8 @@ class Algorithm:
 
     num_hidden: Callable[[int, EstimateConfig], int]
     """Known classes → how many to hide from the network; their images are then the labelled features."""
-    most_trials: Callable[[int], int]
-    """Extra clusters at most → trials at most."""
+    most_trials: Callable[[int], int] | None
+    """Extra clusters at most → trials at most; None: all are made at once."""
     trials: Callable[[Features, EstimateConfig, torch.Generator, Mapping[int, Trial]], Iterator[Trial]]
     verdict: Callable[[Sequence[Trial]], Verdict]
     trained: bool = True
@@ -37,7 +37,7 @@ ALGORITHMS = {
     "gcd": Algorithm(lambda num_known, config: 0, gcd_most_trials, gcd_trials, gcd_estimate),
     "silhouette": Algorithm(
         lambda num_known, config: 0,
-        peak_most_trials,
+        None,
         peak_trials,
         peak_estimate,
         trained=False,

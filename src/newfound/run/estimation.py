@@ -1,5 +1,6 @@
 """Estimate the number of novel classes from vectors, or the features of a network."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -28,6 +29,7 @@ from newfound.run.provenance import provenance
 from newfound.run.recipe import build_stage, probe_recipe
 from newfound.run.training import Training
 
+log = logging.getLogger(__name__)
 WHERE = {"num_novel", "estimated", "labelled", "unlabelled", "arrays"}
 """What an estimate does not depend on: the number itself, and where the images lie."""
 
@@ -74,6 +76,7 @@ def estimate(
             features = _features(folder, split, num_hidden, probe, watch, should_stop, ahead)
         else:
             features = _vectors(split, resolve_device(probe.run.device))
+            log.info("estimating the number of novel classes among %s vectors", f"{len(features.pile):,}")
         device = features.pile.device
         random = generator(device, probe.run.seed, "estimate")
         most = most_extra(len(split.unlabelled), config)
@@ -85,7 +88,8 @@ def estimate(
                 curve = [done[extra] for extra in sorted(done)]
                 record = record.model_copy(update={"curve": curve, "seconds": record.seconds + seconds})
                 write_record(folder.estimate, record)
-                watch(TrialDone(trial, len(done), algorithm.most_trials(most), seconds))
+                if algorithm.most_trials:
+                    watch(TrialDone(trial, len(done), algorithm.most_trials(most), seconds))
             if should_stop():
                 raise Stopped
         found = algorithm.verdict(record.curve)
