@@ -13,11 +13,12 @@ from newfound.core.errors import DataError, NewfoundError, UsageError
 from newfound.core.records import Views
 from newfound.core.registry import method_entry, method_names, recipe_for
 from newfound.core.settings import TrainConfig
-from newfound.core.source import Source
+from newfound.core.source import EncoderVersion, Source
 from newfound.data import load
 from newfound.data.augment import Augmenter, evaluation_view
 from newfound.data.augment.recipes import Perturb
 from newfound.data.loader import Loader
+from newfound.data.parquet import Made, Shards
 from newfound.data.vectors import Vectors, from_embeddings, read_embeddings, unit_vectors
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
@@ -232,9 +233,17 @@ def test_a_run_on_vectors_predicts_vectors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [None, 5, ["a"]])
 def test_a_name_is_text(name: object, tmp_path: Path) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pyarrow.table({"path": [name], "embedding": [[1.0]]}), tmp_path / "e.parquet")
-    with pytest.raises(DataError, match="is not a file of embeddings"):
+    table = pyarrow.table({"path": [name], "embedding": [[1.0]]})
+    parquet.write_table(table, tmp_path / "e.parquet")
+    with pytest.raises(DataError, match="column 'path' is not text"):
         read_embeddings(tmp_path / "e.parquet")
+    made = Made(encoder=EncoderVersion(encoder="lite0", revision="", preprocessing=""), views=1)
+    Shards(tmp_path / "made", made).publish("a.parquet", ["a.png"], np.ones((1, 1, 1), np.float16), ["a"])
+    whole = parquet.read_table(tmp_path / "made" / "a.parquet")
+    table = whole.set_column(3, "digest", pyarrow.array([name]))
+    parquet.write_table(table, tmp_path / "made" / "a.parquet")
+    with pytest.raises(DataError, match="column 'digest' is not text"):
+        read_embeddings(tmp_path / "made" / "a.parquet")
 
 
 @pytest.mark.parametrize("name", ["e.npy", "e.csv", "e.parquet"])

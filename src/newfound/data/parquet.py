@@ -172,9 +172,9 @@ def read_parquet(path: Path) -> tuple[list[str], list[RowGroup], Made | None]:
     open_plain(path).close()
     with pa.parquet.ParquetFile(path) as file:
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-        names = file.read(columns=[file.schema_arrow.names[0]]).column(0).to_pylist()
+        names = _texts(file, file.schema_arrow.names[0])
         made = _made(path)
-        digests = file.read(columns=["digest"]).column(0).to_pylist() if made else []
+        digests = _texts(file, "digest") if made else []
     ends = accumulate(sizes)
     groups = [
         RowGroup(path, number, size, digests[end - size : end])
@@ -182,6 +182,14 @@ def read_parquet(path: Path) -> tuple[list[str], list[RowGroup], Made | None]:
         if size
     ]
     return names, groups, made
+
+
+def _texts(file: Any, column: str) -> list[str]:
+    """A column of a file, which must be text."""
+    found: list[str] = file.read(columns=[column]).column(0).to_pylist()
+    if not all(isinstance(each, str) for each in found):
+        raise ValueError(f"its column {column!r} is not text")
+    return found
 
 
 @lru_cache(2)
