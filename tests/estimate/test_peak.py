@@ -88,6 +88,12 @@ def test_the_range_is_as_wide_as_hidden_classes_demand(
     assert (found.num_novel, found.low, found.high) == wanted
 
 
+@pytest.mark.parametrize(("counted", "decided"), [(7.0, 7), (6.0, None), (0.0, None)])
+def test_one_trial_decides_only_if_the_number_is_its_own(counted: float, decided: int | None) -> None:
+    trials = [Trial(k, k, silhouette=-abs(k - 7), counted=counted) for k in peak_grid(20)]
+    assert peak_estimate(trials).extra == decided
+
+
 def test_without_classes_to_hide_the_range_is_that_of_the_cuts_behind_the_weights() -> None:
     trials = list(peak_trials(features(3, 5), CONFIG, random(), {}))
     assert trials[0].missed_by == pytest.approx(math.exp(1.28 * FITTED["novel"]["deviation"]))

@@ -136,10 +136,11 @@ def _per_class(found: TaskAware) -> Table:
 
 def curve_table(found: Estimate) -> Table:
     """Some of the trials of an estimate, the deciding ones marked."""
-    marks: dict[int | None, list[str]] = {}
+    marks: dict[int, list[str]] = {}
     for criterion, extra in found.preferred.items():
         marks.setdefault(extra, []).append(f"best {criterion}")
-    marks.setdefault(found.extra, []).append("decides")
+    if found.extra is not None:
+        marks.setdefault(found.extra, []).append("decides")
     criteria = {
         "accuracy": f"accuracy on {'hidden' if found.num_hidden else 'known'} classes",
         "silhouette": "silhouette",

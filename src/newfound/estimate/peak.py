@@ -284,7 +284,8 @@ def peak_estimate(trials: Sequence[Trial]) -> Verdict:
     best, most = best_of(curve), max(curve)
     counted, factor = trials[0].counted or 0.0, trials[0].missed_by or math.inf
     if not counted:
-        return Verdict(0, 0, 0, best, {"silhouette": best})
+        return Verdict(0, 0, 0, None, {"silhouette": best})
     number = min(max(round(counted), 1), most)
     low, high = max(math.ceil(counted / factor), 1), math.floor(min(counted * factor, most))
-    return Verdict(number, min(low, number), max(high, number), best, {"silhouette": best})
+    decided = best if best == number else None
+    return Verdict(number, min(low, number), max(high, number), decided, {"silhouette": best})

@@ -87,8 +87,8 @@ class Verdict:
     num_novel: int
     low: int
     high: int
-    extra: int
-    """Of the trial that decided."""
+    extra: int | None
+    """Of the trial that decided; None if all of them together did."""
     preferred: dict[str, int]
     """Criterion → the `extra` at which it peaks."""
 
