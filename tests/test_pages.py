@@ -31,7 +31,6 @@ STEP = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 LONG = {
-    "README.md",
     "adding-a-method.md",
     "encoders.md",
     "own-images.md",
