@@ -84,11 +84,12 @@ def many_section(results: Path) -> str:
     embed, predict = (max(each, key=lambda call: call.number) for each in (found.embeds, found.predictions))
     embedded = read_record(results / "bench" / "h200-embed.json", Record).embed
     assert embedded is not None
+    assigned = predict.number / predict.cpu_seconds
     rate, workers = embedded["lite0"].images_per_second, embedded["lite0"].workers
     cores, gpus, assigning = (
         MANY * embed.cpu_seconds / embed.number / 3600,
         MANY / rate / 3600,
-        MANY * predict.cpu_seconds / predict.number / 3600,
+        MANY / assigned / 3600,
     )
     rows = {
         f"embed, small encoder, 64 pixels: {embed.number / embed.cpu_seconds:,.0f} images per CPU second": (
@@ -99,8 +100,7 @@ def many_section(results: Path) -> str:
         ),
         f"the vectors of `lite0`, {HEAD:,} numbers of 2 bytes": f"{MANY * HEAD * 2 / 1e9:,.0f} GB",
         "discover, on a folder with some of the parts": "as in the table above",
-        f"predict: {predict.number / predict.cpu_seconds:,.0f} vectors per CPU second, with the start of a call on "
-        f"{predict.number:,}": f"{assigning:,.1f} core hours at most",
+        f"predict: {assigned:,.0f} vectors per CPU second, with the start of a call on {predict.number:,}": f"{assigning:,.1f} core hours at most",
     }
     lines = [f"| {MANY:,} images | would take |", "|---|---|"]
     return "\n".join([*lines, *(f"| {what} | {cost} |" for what, cost in rows.items())])
