@@ -100,7 +100,9 @@ def many_section(results: Path) -> str:
         ),
         f"the vectors of `lite0`, {HEAD:,} numbers of 2 bytes": f"{MANY * HEAD * 2 / 1e9:,.0f} GB",
         "discover, on a folder with some of the parts": "as in the table above",
-        f"predict: {assigned:,.0f} vectors per CPU second, with the start of a call on {predict.number:,}": f"{assigning:,.1f} core hours at most",
+        f"predict: {assigned:,.0f} vectors per CPU second, with the start of a call on {predict.number:,}": (
+            f"{assigning:,.1f} core hours at most"
+        ),
     }
     lines = [f"| {MANY:,} images | would take |", "|---|---|"]
     return "\n".join([*lines, *(f"| {what} | {cost} |" for what, cost in rows.items())])
