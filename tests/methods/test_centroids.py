@@ -11,6 +11,7 @@ from torch import Tensor
 
 from newfound.core.records import Task
 from newfound.core.source import PileKind
+from newfound.methods import centroids
 from newfound.methods.centroids import (
     FEW,
     NONE,
@@ -22,6 +23,7 @@ from newfound.methods.centroids import (
     balance,
     divided,
     nearest,
+    of_known_classes,
     regress,
     settle,
     unevenness,
@@ -75,6 +77,49 @@ def test_balance_gives_each_group_its_share() -> None:
         sums = torch.zeros(len(shares)).index_add(0, torch.tensor(groups), found)
         torch.testing.assert_close(sums, 90 * torch.tensor(shares), rtol=1e-3, atol=1e-3)
         assert len(set(offsets.tolist())) == len(shares)  # one for each group
+
+
+def test_clusters_are_known_classes_if_their_means_are_as_near_as_those_of_halves() -> None:
+    """Against the definition, as loops."""
+    bank, num_novel = Blobs(), 3
+    known, novel = (F.normalize(each, dim=-1) for each in (bank.known, bank.novel))
+    x = torch.cat([known[::2], novel])
+    clusters = torch.cat([bank.labels[::2] % 2 + num_novel, bank.truth.clamp(max=num_novel - 1)])
+    for hidden, where in ((x, clusters), (known, bank.labels)):
+        mean = {c: F.normalize(known[bank.labels == c].sum(0), dim=0) for c in range(KNOWN)}
+        halves = [
+            float(F.normalize(rows[::2].sum(0), dim=0) @ F.normalize(rows[1::2].sum(0), dim=0))
+            for rows in (known[bank.labels == c] for c in range(KNOWN))
+        ]
+        between = max(float(mean[a] @ mean[b]) for a in mean for b in mean if a != b)
+        limit = max(float(np.quantile(halves, 0.1)), between)
+        wanted = []
+        for c in where.tolist():
+            centre = F.normalize(hidden[where == c].sum(0), dim=0)
+            wanted.append(max(float(centre @ each) for each in mean.values()) >= limit)
+        found = of_known_classes(hidden, where, known, bank.labels)
+        assert found.tolist() == wanted
+    assert found.all()  # the classes themselves
+    assert not of_known_classes(novel, bank.truth, known, bank.labels).any()
+
+
+def test_known_classes_that_are_large_in_a_pile_are_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times as many images of three of them are in the pile as are labelled."""
+    bank = Blobs()
+    truth = torch.arange(3).repeat_interleave(4 * EACH)
+    means = torch.stack([bank.known[bank.labels == c].mean(0) for c in range(3)])
+    spread = torch.cat([torch.full((D // 2,), 0.5), torch.full((D // 2,), 4.0)])
+    pile = means[truth] + spread * torch.randn(len(truth), D, generator=random(2))
+    bank.novel = torch.cat([pile, bank.novel])
+
+    def recognised() -> float:
+        found = fitted(bank=bank, pile="mixed").both_scores(pile)[0][0].argmax(1)
+        return float((found == truth).float().mean())
+
+    assert recognised() > 0.6
+    nothing = torch.zeros(len(bank.novel), dtype=torch.bool)
+    monkeypatch.setattr(centroids, "of_known_classes", lambda x, *rest: nothing[: len(x)])
+    assert recognised() < 0.1
 
 
 def test_settled_centres_are_means_weighted_by_the_assignments() -> None:

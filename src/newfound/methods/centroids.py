@@ -17,8 +17,11 @@ A mixed pile is divided first, by how much more like known classes than like nov
 the nearest of the `means` of known classes and of the `mu` of novel ones; before there is a mu the pile
 counts twice. No image counts as its own neighbour, so the known images of a pile score as the labelled ones
 do, and these tell where to divide: where the pile lags most behind them. If hardly any of the pile scores as
-half of the labelled do, the pile is one of novel classes. What is not known is clustered as such a pile is,
-and with its mu the pile is divided again.
+half of the labelled do, the pile is one of novel classes. What is not known is clustered as such a pile is.
+A known class that is large in the pile is denser there than among the labelled images, which s mistakes for
+novelty. So a cluster is a known class if its mean is as near to that of the class as means of halves of such
+classes are to each other. There is one cluster more for each of them, their images are known, and the rest is
+clustered. With its mu the pile is divided again.
 
 So far an image is known or not. Now a softmax regression over all classes, which starts at the means and the
 mu and is pulled back to them, learns from the labels and from its own answers on the pile, a few times:
@@ -75,6 +78,9 @@ FEW, NONE = 0.05, 1e-4
 """The share of known images that a pile must seem to have, to hold any; the share that they get if not."""
 NEAREST = 5, 50
 """The fewest and the most neighbours that s looks at."""
+HALVES, RESTARTS = 0.1, 5
+"""The share of known classes whose halves are farther from each other than a cluster may be from its class;
+runs of k-means to find such clusters."""
 REFINEMENTS, PULL, STEPS = 5, 0.003, 8
 """Regressions; how strongly each is pulled back to where the first started; steps of L-BFGS in each."""
 SAME = 0.9999
@@ -153,6 +159,7 @@ class Centroids(Method):
             means[: len(known)].scatter_(1, bank.labels[:, None], (known * others).sum(1, keepdim=True))
             near = self.near(both, known) + means.amax(1)
             _, novel = divided(near - 2 * self.near(both, pile), len(known), k)
+            novel = self.without_known_classes(pile, novel, known, bank.labels, random)
         seen = average(pile[novel], pile[novel], self.config.neighbours)
         centres = self.cluster(seen, k, self.config.restarts, random)
         even = unevenness(seen, centres) <= SLACK * usual
@@ -172,6 +179,24 @@ class Centroids(Method):
         groups = F.pad(torch.arange(k) + 1 if equal else torch.ones(k, dtype=torch.long), (num_known, 0))
         shares = torch.tensor([share, *([(1 - share) / k] * k if equal else [1 - share])]).clamp(min=NONE)
         self.refine(known, bank.labels, pile, q, groups.to(q.device), shares.to(q))
+
+    def without_known_classes(
+        self, pile: Tensor, novel: Tensor, known: Tensor, labels: Tensor, random: torch.Generator
+    ) -> Tensor:
+        """Which of the pile are novel (n,), less the clusters that are known classes."""
+        x, more, k = pile[novel], 0, self.task.num_novel
+        seen = average(x, x, self.config.neighbours)
+        while True:  # with a cluster more for each known class, until there is one for all of them
+            centres = self.cluster(seen, min(k + more, len(x)), RESTARTS, random)
+            clusters = (seen @ centres.T).argmax(1)
+            again = of_known_classes(x, clusters, known, labels)
+            number = min(int((clusters[again].bincount() > 0).sum()), self.task.num_known)
+            if number <= more:
+                break
+            more = number
+        rest = novel.clone()
+        rest[novel.nonzero().flatten()[again]] = False
+        return rest if int(rest.sum()) >= k else novel
 
     def near(self, x: Tensor, others: Tensor) -> Tensor:
         """<x, others> (B,)."""
@@ -285,6 +310,27 @@ def divided(s: Tensor, num_labelled: int, least: int) -> tuple[float, Tensor]:
     up_to = [torch.searchsorted(each.sort().values, steps, right=True) / len(each) for each in (usual, found)]
     novel = found <= torch.maximum(steps[(up_to[1] - up_to[0]).argmax()], found.kthvalue(least).values)
     return min(max(share, 1 - float(novel.float().mean())), 1 - least / len(found)), novel
+
+
+def of_known_classes(x: Tensor, clusters: Tensor, known: Tensor, labels: Tensor) -> Tensor:
+    """Which vectors (n, P) are in clusters (n,) that are known classes: known vectors (N, P), labels (N,).
+
+    Two known classes are never taken for one, so the limit is above the cosines of their means.
+    """
+    rows = labels.argsort(stable=True)
+    first, second = (
+        means_of(known[each], labels[each], int(labels.max()) + 1) for each in (rows[::2], rows[1::2])
+    )
+    means = means_of(known, labels, len(first))
+    between = (means @ means.T).fill_diagonal_(-1).max()
+    limit = torch.maximum((first * second).sum(1).quantile(HALVES), between)
+    found = means_of(x, clusters, int(clusters.max()) + 1) @ means.T
+    return (found.amax(1) >= limit)[clusters]
+
+
+def means_of(x: Tensor, labels: Tensor, number: int) -> Tensor:
+    """Unit vectors (n, P), classes (n,) → the directions of the means of all classes (number, P)."""
+    return F.normalize(x.new_zeros(number, x.shape[1]).index_add_(0, labels, x), dim=-1)
 
 
 def nearest(x: Tensor, others: Tensor, k: int) -> Tensor:
