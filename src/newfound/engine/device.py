@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+from functools import cache
 from typing import cast
 
 import torch
@@ -37,15 +38,21 @@ class FreedMemory:
     """
 
     def __init__(self, device: torch.device) -> None:
-        libc = ctypes.CDLL(None) if device.type == "cpu" and sys.platform == "linux" else None
-        self._libc = libc if hasattr(libc, "mallopt") else None
-        if self._libc:
+        self.on_cpu = device.type == "cpu"
+        if self.on_cpu and (libc := _glibc()):
             for option, size in KEPT.items():
-                self._libc.mallopt(option, size)
+                libc.mallopt(option, size)
 
     def give_back(self) -> None:
-        if self._libc:
-            self._libc.malloc_trim(0)
+        if self.on_cpu and (libc := _glibc()):
+            libc.malloc_trim(0)
+
+
+@cache
+def _glibc() -> ctypes.CDLL | None:
+    """None on other systems. It cannot be pickled, so no object holds it."""
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return libc if hasattr(libc, "mallopt") else None
 
 
 def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:
