@@ -141,7 +141,8 @@ class Server(ThreadingHTTPServer):
     def __init__(self, live: Live, port: int = 0) -> None:
         """Port 0 is any free one."""
         self.live, self.secret = live, secrets.token_urlsafe(12)
-        self.lock, self.picture_lock = Lock(), Lock()
+        self.lock = Lock()
+        self.picture_lock = Lock()
         """One picture is made at a time, for a large one takes much memory; edits do not wait for it."""
         self.waiting: dict[object, None] = {}
         try:

@@ -42,11 +42,11 @@ log = logging.getLogger(__name__)
 PAUSE = 30.0
 """Seconds between two writes of what was embedded."""
 CHUNK = 1000
+"""Loaded images whose digests are taken together."""
 COPIES, MANY = 4, 100_000
 """Of the vectors that are in memory at once; images whose vectors may need too much of it."""
-SOME = 64
-"""Images that tell how long embedding takes."""
-"""Loaded images whose digests are taken together."""
+SOME = 4
+"""Batches that tell how long embedding takes; the first is not timed."""
 Part = tuple[list[str], Tensor]
 """Digests of images (m,) and their vectors (m, V, D)."""
 
@@ -135,10 +135,7 @@ class Embeddings:
         """The vectors of loaded images, or of the files that they come from."""
         if all(map(os.path.isfile, images.names)):
             return self.files(images.names, strict=True)[0]
-        digests = images.contents()
-        if not digests:
-            chunks = images.to(torch.device("cpu")).take_each(torch.split(torch.arange(len(images)), CHUNK))
-            digests = [digest_of(pixels.numpy().tobytes()) for chunk in chunks for pixels in chunk]
+        digests = _digests(images)
 
         def embedded(rows: Sequence[int]) -> Iterator[Part]:
             remaining = iter(rows)
@@ -210,23 +207,38 @@ class Foreseen(Embeddings):
 
     def files(self, paths: Sequence[str], strict: bool) -> tuple[EmbeddedImages, list[int], list[str]]:
         self.check_memory(len(paths))
-        some = [paths[row * len(paths) // SOME] for row in range(min(SOME, len(paths)))]
-        return (
-            self._foreseen(paths, (each.vectors for each in self.embedder.files(some))),
-            [*range(len(paths))],
-            [],
-        )
+        some = [paths[row] for row in self._some(len(paths))]
+        batches = (each.vectors for each in self.embedder.files(some))
+        return self._foreseen(paths, digests_of(some, strict=False)[0], batches), [*range(len(paths))], []
 
     def images(self, images: ImageSet) -> EmbeddedImages:
-        some = images.select(torch.arange(min(SOME, len(images))))
-        return self._foreseen(images.names, self.embedder.images(some))
+        some = images.select(torch.tensor(self._some(len(images)), dtype=torch.long))
+        return self._foreseen(images.names, _digests(some), self.embedder.images(some))
 
-    def _foreseen(self, names: Sequence[str], batches: Iterator[Tensor]) -> EmbeddedImages:
-        vectors = next(batches)
+    def _some(self, number: int) -> list[int]:
+        """Rows of images, at even steps."""
+        few = min(SOME * self.embedder.batch, number)
+        return [place * number // few for place in range(few)]
+
+    def _foreseen(
+        self, names: Sequence[str], digests: Sequence[str], batches: Iterator[Tensor]
+    ) -> EmbeddedImages:
+        """Digests and vectors are those of some images; the share of them that is cached is that of all."""
+        blank = torch.zeros(1, self.views, self.embedder.encoder.dim)
+        vectors = torch.cat([next(batches, blank), blank])
         start, done = time.monotonic(), sum(map(len, batches))
         if done:
-            new = max(len(names) - len(self.cached()), 0)
+            cached = self.cached()
+            new = len(names) * sum(digest not in cached for digest in digests) / len(digests)
             self.seconds += (time.monotonic() - start) / done * new
         found = EmbeddedImages(vectors[:1].expand(len(names), -1, -1), names)
         found.digests = names
         return found
+
+
+def _digests(images: ImageSet) -> list[str]:
+    """(n,) of their files, or of loaded images."""
+    if found := images.contents():
+        return found
+    chunks = images.to(torch.device("cpu")).take_each(torch.split(torch.arange(len(images)), CHUNK))
+    return [digest_of(pixels.numpy().tobytes()) for chunk in chunks for pixels in chunk]

@@ -234,14 +234,15 @@ def _foreseen(recipe: Recipe, split: Split, pile: int, device: torch.device) -> 
         some = in_memory(Dataset("", split, None, ()), size, 0, quiet=True).split.to(device)
         method = build_method(recipe, some.task, some.look, device)
         viewer, start = Viewer(method, some.look, device, torch.float32), time.perf_counter()
-        logging.disable(logging.INFO)  # what it would say is not about the run
+        level = logging.root.manager.disable
+        logging.disable(max(level, logging.INFO))  # what it would say is not about the run
         try:
             with torch.random.fork_rng(devices=[]), FlopCounterMode(display=False) as finding:
                 method.begin(TrainingBank(viewer, some))
             with FlopCounterMode(display=False) as assigning:
                 scores_of(method, viewer, some.unlabelled)
         finally:
-            logging.disable(logging.NOTSET)
+            logging.disable(level)
         flops.append((finding.get_total_flops(), assigning.get_total_flops()))
         seconds = time.perf_counter() - start
     if len(sizes) < len(FORESEEN):

@@ -124,7 +124,7 @@ class Run:
             number = self.data.num_novel  # any number tells whether the settings fit
             split = replace(self._seen.split, num_novel=1 if number is None else number)
             self.work = preflight(self.recipe, split)
-            vectors = len(split.unlabelled) if split.look.kind == "vectors" else 0
+            vectors = len(self.data.split.unlabelled) if split.look.kind == "vectors" else 0
             if sum(self.work.values()) > LONG or vectors > LARGE:
                 needed = self.plan()
                 needed.check(self.folder.path)
