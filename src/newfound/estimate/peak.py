@@ -255,9 +255,11 @@ def _errors(
         least, most = max(number // 3, 2), 2 * number // 3
         hidden = order[: least + turn * (most - least + 1) // TURNS]
         found = Look.of(_pretended(features, hidden, TAILS[turn % len(TAILS)], random), config, random)
+        wanted = math.log(len(hidden))
         if found.signs:
-            wanted = math.log(len(hidden))
             yield found.signs["peak"] - wanted, corrected(found) - wanted
+        else:  # as if one had been found
+            yield -wanted, -wanted
 
 
 def _pretended(features: Features, hidden: Tensor, tail: int, random: torch.Generator) -> Features:

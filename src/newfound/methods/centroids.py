@@ -345,7 +345,7 @@ def nearest(x: Tensor, others: Tensor, k: int) -> Tensor:
 
 
 def regress(x: Tensor, targets: Tensor, first: Tensor, start: Tensor, tau: float) -> Tensor:
-    """Vectors (n, P), targets (n, C), V at first and at the start (C, P) → V (C, P), nearer the least of
+    """Vectors (n, P), targets (n, C), V at first and at the start (C, P) → V (C, P) after L-BFGS on
 
     mean_i  - sum_c t_ic log softmax(V x_i / tau)_c  +  pull || V - start ||²
     """
