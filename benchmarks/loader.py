@@ -1,6 +1,6 @@
 """Training images from files that are larger than memory: our loader, the step, both, torchvision's loader.
 
-    python -m benchmarks.loader --out results/bench/h200-loader.json
+    python -m benchmarks.loader --out results/loader.json
 
 JPEG files of ImageNet's size are generated, and read as `imagenet-30-a` is: each image is decoded once for
 all its crops, which are cut on the device. torchvision's `ImageFolder` and `DataLoader` cut one crop, as

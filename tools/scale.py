@@ -8,7 +8,7 @@ from benchmarks.scale import METHODS, Scale
 from newfound.core.files import read_record
 from newfound.nn.encoders.lite0 import HEAD
 
-LOADER = Path("bench") / "h200-loader.json"
+LOADER = Path("loader.json")
 MANY = 100_000_000
 
 

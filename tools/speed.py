@@ -21,8 +21,8 @@ from newfound.core.files import read_record
 
 
 def speed_section(results: Path) -> str:
-    """The recorded benchmarks, those of a GPU first; docs/scale.md has that of the loader."""
-    paths = [path for path in (results / "bench").glob("*.json") if not path.stem.endswith("-loader")]
+    """The recorded benchmarks, those of a GPU first."""
+    paths = list((results / "bench").glob("*.json"))
     paths.sort(key=lambda path: (path.name[:3] == "cpu", path))
     return "\n\n".join(text for path in paths for text in _texts(path))
 

@@ -49,8 +49,8 @@ def test_the_loader_is_shown_once_it_was_measured(tmp_path: Path) -> None:
     took = {"schedule_hours": 99.7, "compile_seconds": 1, "seconds": 2}
     record = LoaderSpeed.model_validate(where | about | rates | took)
     (tmp_path / "bench").mkdir()
-    write_record(tmp_path / "bench" / "h200-loader.json", record)
+    write_record(tmp_path / "loader.json", record)
     text = loader_section(tmp_path)
-    assert "16 workers, one run on NVIDIA H200 (`results/bench/h200-loader.json`):" in text
+    assert "16 workers, one run on NVIDIA H200 (`results/loader.json`):" in text
     assert "| both together | 2,900 |\n| theirs, one crop | 4,000 |\n| theirs, all crops | 900 |" in text
     assert "would take 100 hours" in text
