@@ -159,7 +159,7 @@ class Centroids(Method):
             means[: len(known)].scatter_(1, bank.labels[:, None], (known * others).sum(1, keepdim=True))
             near = self.near(both, known) + means.amax(1)
             _, novel = divided(near - 2 * self.near(both, pile), len(known), k)
-            novel = self.without_known_classes(pile, novel, known, bank.labels, random)
+            novel = self.without_known_classes(pile, novel, known, bank.labels)
         seen = average(pile[novel], pile[novel], self.config.neighbours)
         centres = self.cluster(seen, k, self.config.restarts, random)
         even = unevenness(seen, centres) <= SLACK * usual
@@ -180,11 +180,10 @@ class Centroids(Method):
         shares = torch.tensor([share, *([(1 - share) / k] * k if equal else [1 - share])]).clamp(min=NONE)
         self.refine(known, bank.labels, pile, q, groups.to(q.device), shares.to(q))
 
-    def without_known_classes(
-        self, pile: Tensor, novel: Tensor, known: Tensor, labels: Tensor, random: torch.Generator
-    ) -> Tensor:
-        """Which of the pile are novel (n,), less the clusters that are known classes."""
+    def without_known_classes(self, pile: Tensor, novel: Tensor, known: Tensor, labels: Tensor) -> Tensor:
+        """Which of the pile are novel (n,), less the clusters that are known classes, from the data alone."""
         x, more, k = pile[novel], 0, self.task.num_novel
+        random = torch.Generator(x.device).manual_seed(0)
         seen = average(x, x, self.config.neighbours)
         while True:  # with a cluster more for each known class, until there is one for all of them
             centres = self.cluster(seen, min(k + more, len(x)), RESTARTS, random)
