@@ -47,7 +47,7 @@ RESTARTS, STEPS, CLOSE, SOFTNESS = 4, 15, 0.6, 0.05
 KNOWN, MISTAKEN = 0.7, 0.12
 """The share of labelled neighbours from which a vector is left out, of that of labelled vectors; the share of
 novel vectors that are."""
-FAR, CHANCES = 0.05, 1.0
+FAR, CHANCES = 0.05, 2.0
 """The share of labelled vectors that are far from the others; how many standard deviations more of a pile
 with novel ones are."""
 DENSE, RATIO, TAU = 10, 1.2, 0.01
