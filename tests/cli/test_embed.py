@@ -154,7 +154,7 @@ def test_the_verbs_take_embeddings(
     works("discover", "centroids", *images, "encoder=colours", "--out", tmp_path / "first")
     with monkeypatch.context() as patch:
         patch.setattr(Embedder, "_encode", None)
-        assert f"{feats}: 0 images embedded, 60 before" in embed(photographs, feats)
+        assert f"{feats}: 0 images embedded, 60 before" in embed(photographs, feats, "--views", "2")
     given = ("--embeddings", feats, "--labelled", photographs / "known")
     with monkeypatch.context() as patch:  # the vectors say what the images contain
         patch.setattr("newfound.data.decode.read_bytes", None)

@@ -181,7 +181,7 @@ def test_python_works_from_beginning_to_end(source: Source, tmp_path: Path) -> N
     results = newfound.discover(data=data, out=out, encoder="colours", verbose=False)
     assert (results.method, results.benchmark, results.embedded_by) == ("centroids", "own", source.frozen)
     folder = Folder(out)
-    assert folder.request().source == source.model_copy(update={"pile": "mixed"})
+    assert folder.request().source == source.model_copy(update={"pile": "mixed", "views": 2})
     classes = dict(zip(*_assigned(folder), strict=True))
     predicted = newfound.predict(out, tmp_path / "pile")
     assert dict(zip(predicted.images, predicted.classes, strict=True)) == classes

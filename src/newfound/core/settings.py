@@ -129,7 +129,7 @@ class RunConfig:
         "images. Of a pretrained one only heads are trained, unless trains says otherwise",
     )
     views: Positive = setting(
-        1, "views of each image that a frozen encoder embeds: the image, its mirror image, random crops"
+        2, "views of each image that a frozen encoder embeds: the image, its mirror image, random crops"
     )
     device: str = setting("auto", "cpu, cuda or cuda:N; auto: a GPU if there is one")
     devices: Positive = setting(

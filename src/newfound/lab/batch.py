@@ -9,7 +9,7 @@ from pathlib import Path
 from newfound.core.errors import RunError, UsageError, check_known, shortened
 from newfound.core.files import check_writable, write_record
 from newfound.core.registry import changes_nothing, method_entry, recipe_for
-from newfound.core.settings import Overrides, Recipe
+from newfound.core.settings import Overrides, Recipe, RunConfig
 from newfound.core.source import Source
 from newfound.data.dataset import Dataset
 from newfound.lab.paper import APPENDIX, ESTIMATES
@@ -138,7 +138,8 @@ def reproduce_source(
     """
     source = Source(benchmark=benchmark, data_dir=data_dir)
     if encoder is not None:
-        source = source.model_copy(update={"embedded_by": version_of(encoder)[1]})
+        frozen = {"embedded_by": version_of(encoder)[1], "views": RunConfig().views}
+        source = source.model_copy(update=frozen)
     if recipe == ESTIMATED:
         estimated = {"num_novel": ESTIMATES[benchmark], "estimated": "the paper's"}
         source = source.model_copy(update=estimated)

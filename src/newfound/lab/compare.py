@@ -121,7 +121,8 @@ def _finished(place: Path, source: Source, track: str) -> Iterator[Results]:
         if results.method not in method_names() or request.versions != method_entry(results.method).versions:
             continue
         recipe = recipe_for(results.method, source.name, {"seed": results.seed, "track": track})
-        if (results.benchmark, results.subset, results.config) == (source.name, source.subset, recipe.flat()):
+        wanted = source.name, source.subset, recipe.flat() | {"views": source.views}
+        if (results.benchmark, results.subset, results.config) == wanted:
             yield results
 
 

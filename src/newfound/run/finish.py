@@ -82,7 +82,7 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
         held_out=source.held_out,
         estimate=_estimated(folder, source),
         seed=recipe.run.seed,
-        config=recipe.flat(),
+        config=recipe.flat() | {"views": source.views},
         **dict(origin) | {"versions": origin.versions | _encoder(method, recipe, source, split.look)},
         execution=Execution(precision=precision_name(training.precision), mode=account.modes),
         sessions=account.sessions,
