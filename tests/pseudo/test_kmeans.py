@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from newfound.pseudo import kmeans
-from newfound.pseudo.kmeans import Anchors, KMeans, greedy_seeds, lloyd
+from newfound.pseudo.kmeans import Anchors, Clusters, KMeans, greedy_seeds, lloyd
 
 Array = NDArray[np.float64]
 
@@ -156,6 +156,26 @@ def test_more_restarts_are_never_worse_and_may_take_turns(monkeypatch: pytest.Mo
     assert best.inertia == pytest.approx(in_turns.inertia)
     starts = at_once.points[at_once.seeds]
     assert best.inertia == pytest.approx(lloyd(at_once.points, starts, at_once.anchors, 100)[2].min().item())
+
+
+def test_swaps_mend_a_start_at_which_steps_end_too_early() -> None:
+    """Two centres share a group, and one lies between two groups."""
+    points, labels = groups(6, 20, seed=3)
+    kmeans = model(points, 6)
+    means = torch.stack([points[labels == c].mean(0) for c in range(6)])
+    start = torch.stack([means[0] + 0.1, means[0] - 0.1, (means[1] + means[2]) / 2, *means[3:]])
+    stuck = lloyd(kmeans.points, start[None] - kmeans.shift, kmeans.anchors, 100)
+    bad = Clusters(stuck[0][0], stuck[1][0] + kmeans.shift, float(stuck[2][0]))
+    best = kmeans(6)
+    assert bad.inertia > 1.1 * best.inertia
+    assert kmeans.improved(bad, 0, random()).inertia == pytest.approx(bad.inertia)
+    mended = kmeans.improved(bad, 10, random())
+    assert mended.inertia == pytest.approx(best.inertia)
+    assert torch.cdist(mended.centres, best.centres).amin(1).max() < 1e-9
+    assert torch.equal(mended.labels, torch.cdist(points, mended.centres).argmin(1))
+    assert kmeans.improved(best, 5, random()).inertia <= best.inertia + 1e-9
+    one = kmeans(1)
+    assert kmeans.improved(one, 5, random()) is one
 
 
 def test_the_same_seed_gives_the_same_bits() -> None:

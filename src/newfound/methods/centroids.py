@@ -70,8 +70,8 @@ FEWEST = 4
 """Known classes, of which some can be hidden."""
 ENOUGH = 100
 """Images of a hidden class that are clustered, at most."""
-ITERATIONS, ROUNDS, SCALINGS = 100, 20, 50
-"""Of k-means; of assignments and centres; of Sinkhorn in each."""
+ITERATIONS, SWAPPED, ROUNDS, SCALINGS = 100, 20, 20, 50
+"""Of k-means; rounds of swaps after it; of assignments and centres; of Sinkhorn in each."""
 SLACK = 1.8
 """How much more uneven than those of hidden classes the clusters of a pile may be to count as equal."""
 FEW, NONE = 0.05, 1e-4
@@ -109,7 +109,7 @@ class Centroids(Method):
     class Config:
         components: Positive = setting(512, "principal components, at most; no more than half of the images")
         neighbours: Count = setting(10, "neighbours that a vector is averaged with")
-        restarts: Positive = setting(40, "runs of k-means; the one with the lowest inertia is kept")
+        restarts: Positive = setting(10, "runs of k-means; swaps improve the one with the lowest inertia")
         trials: Count = setting(
             10, "times that known classes are hidden to choose how much to whiten; 0: not at all"
         )
@@ -161,7 +161,7 @@ class Centroids(Method):
             _, novel = divided(near - 2 * self.near(both, pile), len(known), k)
             novel = self.without_known_classes(pile, novel, known, bank.labels)
         seen = average(pile[novel], pile[novel], self.config.neighbours)
-        centres = self.cluster(seen, k, self.config.restarts, random)
+        centres = self.cluster(seen, k, self.config.restarts, random, SWAPPED)
         even = unevenness(seen, centres) <= SLACK * usual
         equal = even if self.config.prior == "auto" else self.config.prior == "equal"
         log.debug("lambda %g, classes of %s sizes", shrinkage, "equal" if equal else "their own")
@@ -252,9 +252,10 @@ class Centroids(Method):
             order = torch.randperm(self.task.num_known, generator=random, device=random.device)
             yield order[:number]
 
-    def cluster(self, x: Tensor, k: int, restarts: int, random: torch.Generator) -> Tensor:
-        """Unit vectors (n, P) → unit centres (k, P) of k-means."""
-        return F.normalize(KMeans(x, k, random, restarts=restarts, iterations=ITERATIONS)(k).centres, dim=-1)
+    def cluster(self, x: Tensor, k: int, restarts: int, random: torch.Generator, swapped: int = 0) -> Tensor:
+        """Unit vectors (n, P) → unit centres (k, P) of k-means, improved by rounds of swaps."""
+        kmeans = KMeans(x, k, random, restarts=restarts, iterations=ITERATIONS)
+        return F.normalize(kmeans.improved(kmeans(k), swapped, random).centres, dim=-1)
 
     def whitened(self, images: Tensor) -> Tensor:
         """(B, 3, H, W) images or (B, D) vectors → x (B, P), in float32 under any autocast."""

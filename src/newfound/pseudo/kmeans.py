@@ -17,6 +17,8 @@ from torch import Tensor
 
 MOST_DISTANCES = 2**28
 """Distances held at once, 1 GiB; more restarts than fit take turns."""
+SWAPS, STEPS = 8, 10
+"""Swaps that are tried side by side, and the steps after which they are compared."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,29 @@ class KMeans:
                 best = found
         assert best is not None
         return best
+
+    def improved(self, found: Clusters, rounds: int, random: torch.Generator) -> Clusters:
+        """Clusters that are as tight or tighter, by random swaps (Fränti, 2018); without anchors.
+
+        A centre leaves, with a probability of one over what its points lose by it, and a point that is drawn
+        like a seed takes its place. Of the swaps of a round the best is kept if it is better than none.
+        """
+        centres, inertia, k = found.centres - self.shift, found.inertia, len(found.centres)
+        if k == 1:
+            return found
+        squares, tried = self.points.square().sum(1), min(SWAPS, MOST_DISTANCES // (len(self.points) * k) + 1)
+        for _ in range(rounds):
+            least, nearest = squared_distances(centres, self.points, squares).topk(2, dim=0, largest=False)
+            losses = torch.zeros_like(centres[:, 0]).index_add_(0, nearest[0], least[1] - least[0])
+            leaving = (losses + 1e-9).reciprocal().multinomial(tried, replacement=True, generator=random)
+            start = centres.repeat(tried, 1, 1)
+            each = torch.arange(tried, device=start.device)
+            start[each, leaving] = self.points[_draw(least[:1], tried, random)[0]]
+            _, swapped, inertias = lloyd(self.points, start, self.anchors, STEPS)
+            if float(inertias.min()) < inertia:
+                centres, inertia = swapped[inertias.argmin()], float(inertias.min())
+        labels, ends, inertias = lloyd(self.points, centres[None], self.anchors, self.iterations)
+        return Clusters(labels[0], ends[0] + self.shift, float(inertias[0]))
 
 
 def lloyd(points: Tensor, start: Tensor, anchors: Anchors, iterations: int) -> tuple[Tensor, Tensor, Tensor]:
