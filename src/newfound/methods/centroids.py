@@ -20,7 +20,8 @@ do, and these tell where to divide: where the pile lags most behind them. If har
 half of the labelled do, the pile is one of novel classes. What is not known is clustered as such a pile is.
 A known class that is large in the pile is denser there than among the labelled images, which s mistakes for
 novelty. So a cluster is a known class if its mean is as near to that of the class as means of halves of such
-classes are to each other. There is one cluster more for each of them, their images are known, and the rest is
+classes are to each other; in a pile that seems to be one of novel classes, as near as means of as many images
+as are labelled would be. There is one cluster more for each of them, their images are known, and the rest is
 clustered. With its mu the pile is divided again.
 
 So far an image is known or not. Now a softmax regression over all classes, which starts at the means and the
@@ -158,8 +159,8 @@ class Centroids(Method):
             means = both @ self.centres[:num_known].T
             means[: len(known)].scatter_(1, bank.labels[:, None], (known * others).sum(1, keepdim=True))
             near = self.near(both, known) + means.amax(1)
-            _, novel = divided(near - 2 * self.near(both, pile), len(known), k)
-            novel = self.without_known_classes(pile, novel, known, bank.labels)
+            share, novel = divided(near - 2 * self.near(both, pile), len(known), k)
+            novel = self.without_known_classes(pile, novel, known, bank.labels, strict=not share)
         seen = average(pile[novel], pile[novel], self.config.neighbours)
         centres = self.cluster(seen, k, self.config.restarts, random, SWAPPED)
         even = unevenness(seen, centres) <= SLACK * usual
@@ -180,7 +181,9 @@ class Centroids(Method):
         shares = torch.tensor([share, *([(1 - share) / k] * k if equal else [1 - share])]).clamp(min=NONE)
         self.refine(known, bank.labels, pile, q, groups.to(q.device), shares.to(q))
 
-    def without_known_classes(self, pile: Tensor, novel: Tensor, known: Tensor, labels: Tensor) -> Tensor:
+    def without_known_classes(
+        self, pile: Tensor, novel: Tensor, known: Tensor, labels: Tensor, strict: bool
+    ) -> Tensor:
         """Which of the pile are novel (n,), less the clusters that are known classes, from the data alone."""
         x, more, k = pile[novel], 0, self.task.num_novel
         random = torch.Generator(x.device).manual_seed(0)
@@ -188,7 +191,7 @@ class Centroids(Method):
         while True:  # with a cluster more for each known class, until there is one for all of them
             centres = self.cluster(seen, min(k + more, len(x)), RESTARTS, random)
             clusters = (seen @ centres.T).argmax(1)
-            again = of_known_classes(x, clusters, known, labels)
+            again = of_known_classes(x, clusters, known, labels, strict)
             number = min(int((clusters[again].bincount() > 0).sum()), self.task.num_known)
             if number <= more:
                 break
@@ -312,10 +315,11 @@ def divided(s: Tensor, num_labelled: int, least: int) -> tuple[float, Tensor]:
     return min(max(share, 1 - float(novel.float().mean())), 1 - least / len(found)), novel
 
 
-def of_known_classes(x: Tensor, clusters: Tensor, known: Tensor, labels: Tensor) -> Tensor:
+def of_known_classes(x: Tensor, clusters: Tensor, known: Tensor, labels: Tensor, strict: bool) -> Tensor:
     """Which vectors (n, P) are in clusters (n,) that are known classes: known vectors (N, P), labels (N,).
 
-    Two known classes are never taken for one, so the limit is above the cosines of their means.
+    Two known classes are never taken for one, so the limit is above the cosines of their means. What means of
+    twice as many images have for a cosine r of halves is 2 r / (1 + r) (Spearman and Brown, 1910).
     """
     rows = labels.argsort(stable=True)
     first, second = (
@@ -323,7 +327,8 @@ def of_known_classes(x: Tensor, clusters: Tensor, known: Tensor, labels: Tensor)
     )
     means = means_of(known, labels, len(first))
     between = (means @ means.T).fill_diagonal_(-1).max()
-    limit = torch.maximum((first * second).sum(1).quantile(HALVES), between)
+    halves = (first * second).sum(1).quantile(HALVES).clamp(min=0)
+    limit = torch.maximum(2 * halves / (1 + halves) if strict else halves, between)
     found = means_of(x, clusters, int(clusters.max()) + 1) @ means.T
     return (found.amax(1) >= limit)[clusters]
 
