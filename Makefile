@@ -28,9 +28,10 @@ check: lint
 test: lint
 	$(BIN)/pytest -n auto --dist loadfile -m "not extra"
 
-# Everything: notebooks, the pages in Chromium, Ray, every command of the documentation.
+# Everything: notebooks, the pages in Chromium, Ray, every command of the documentation. What it needs beyond Python and make
+# are Chromium or Chrome, Node.js and a C++ compiler; it skips the tests of what is missing, and lists them.
 test-all: lint $(VENV)/.all
-	$(BIN)/pytest -n auto --dist loadfile
+	$(BIN)/pytest -n auto --dist loadfile -rs
 
 $(VENV)/.all: $(VENV)/.installed
 	$(INSTALL) -e '.[dev,notebooks,datasets,ray]'
