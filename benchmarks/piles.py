@@ -57,6 +57,8 @@ class Sorted(Part):
     novel: float
     known: float | None = None
     """None of a pure pile."""
+    recognised: float | None = None
+    """The share of the known images that are said to be of a known class."""
     seconds: float
 
 
@@ -99,21 +101,22 @@ def run(name: str, drawn: Drawn, pile: PileKind, ratio: int, seed: int) -> Sorte
         assert results.classes is not None
         ids = torch.from_numpy(Assignments.read(Folder(Path(folder)).assignments, results.classes).ids)
     scores, task = F.one_hot(ids, KNOWN + NOVEL).float()[None], Task(KNOWN, NOVEL)
-    shares = generalised(scores, torch.from_numpy(truth), task)[0].accuracy
+    found = generalised(scores, torch.from_numpy(truth), task)[0]
     return Sorted(
         method=name,
         pile=pile,
         ratio=ratio,
         seed=seed,
-        all=shares.all,
-        known=shares.known if pile == "mixed" else None,
-        novel=shares.novel,
+        all=found.accuracy.all,
+        known=found.accuracy.known if pile == "mixed" else None,
+        novel=found.accuracy.novel,
+        recognised=found.recognised if pile == "mixed" else None,
         seconds=time.perf_counter() - start,
     )
 
 
 def piles_section(path: Path) -> str:
-    """The table of a record, as Markdown: all / known / novel on mixed piles, novel on pure ones."""
+    """The table of a record, as Markdown; of mixed piles all / known / novel (known images recognised)."""
     record = read_record(path, Piles)
     kinds: list[tuple[PileKind, int]] = [(pile, ratio) for pile in ("novel", "mixed") for ratio in RATIOS]
     titles = [f"{'pure' if pile == 'novel' else 'mixed'}, {ratio} : 1" for pile, ratio in kinds]
@@ -128,6 +131,8 @@ def piles_section(path: Path) -> str:
             if pile == "mixed":
                 parts += [[each.known or 0.0 for each in found], [each.novel for each in found]]
             cells.append(" / ".join(f"{100 * fmean(part):.1f}" for part in parts if part))
+            if recognised := [each.recognised for each in found if each.recognised is not None]:
+                cells[-1] += f" ({100 * fmean(recognised):.0f})"
         if any(cells):
             seconds = fmean(each.seconds for each in record.runs if each.method == name)
             lines.append(f"| {name} | {' | '.join(cells)} | {seconds:.0f} |")
