@@ -149,7 +149,7 @@ def in_memory(dataset: Dataset, most: int, seed: int, quiet: bool = False) -> Da
     number, some = len(dataset.split.unlabelled), sampled(dataset, most, seed)
     if len(some.split.unlabelled) < number and not quiet:
         sizes = f"{most:,} of {number:,}"
-        log.info("training on a random sample of %s vectors; the others are assigned like new ones", sizes)
+        log.info("a random sample of %s vectors is used; the others are assigned like new ones", sizes)
     labelled, unlabelled = (
         each.loaded() if isinstance(each, StoredVectors) else each
         for each in (some.split.labelled, some.split.unlabelled)

@@ -116,7 +116,7 @@ class Centroids(Method):
         )
         prior: Literal["auto", "equal", "learned"] = setting(
             "auto",
-            "sizes of the classes; auto: equal unless the clusters are too uneven for that",
+            "sizes of the classes; auto: equal if four classes are known and clusters are even enough",
         )
         tau: PositiveFloat = setting(0.1, "softmax temperature")
 
