@@ -93,11 +93,11 @@ def test_clusters_are_known_classes_if_their_means_are_as_near_as_those_of_halve
         ]
         between = max(float(mean[a] @ mean[b]) for a in mean for b in mean if a != b)
         tenth = float(np.quantile(halves, 0.1))
-        for strict, limit in ((False, tenth), (True, 2 * tenth / (1 + tenth))):
+        for strict, apart in ((False, between), (True, float(np.cos(np.arccos(between) / 2)))):
             wanted = []
             for c in where.tolist():
                 centre = F.normalize(hidden[where == c].sum(0), dim=0)
-                wanted.append(max(float(centre @ each) for each in mean.values()) >= max(limit, between))
+                wanted.append(max(float(centre @ each) for each in mean.values()) >= max(tenth, apart))
             found = of_known_classes(hidden, where, known, bank.labels, strict)
             assert found.tolist() == wanted
     assert found.all()  # the classes themselves

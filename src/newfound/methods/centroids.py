@@ -20,9 +20,9 @@ do, and these tell where to divide: where the pile lags most behind them. If har
 half of the labelled do, the pile is one of novel classes. What is not known is clustered as such a pile is.
 A known class that is large in the pile is denser there than among the labelled images, which s mistakes for
 novelty. So a cluster is a known class if its mean is as near to that of the class as means of halves of such
-classes are to each other; in a pile that seems to be one of novel classes, as near as means of as many images
-as are labelled would be. There is one cluster more for each of them, their images are known, and the rest is
-clustered. With its mu the pile is divided again.
+classes are to each other; in a pile that seems to be one of novel classes also nearer than half the angle
+between any two known classes. There is one cluster more for each of them, their images are known, and the
+rest is clustered. With its mu the pile is divided again.
 
 So far an image is known or not. Now a softmax regression over all classes, which starts at the means and the
 mu and is pulled back to them, learns from the labels and from its own answers on the pile, a few times:
@@ -318,8 +318,8 @@ def divided(s: Tensor, num_labelled: int, least: int) -> tuple[float, Tensor]:
 def of_known_classes(x: Tensor, clusters: Tensor, known: Tensor, labels: Tensor, strict: bool) -> Tensor:
     """Which vectors (n, P) are in clusters (n,) that are known classes: known vectors (N, P), labels (N,).
 
-    Two known classes are never taken for one, so the limit is above the cosines of their means. What means of
-    twice as many images have for a cosine r of halves is 2 r / (1 + r) (Spearman and Brown, 1910).
+    Two known classes are never taken for one, so the limit is above the cosines c of their means. If `strict`
+    it is above the cosine of half the angle between them, sqrt((1 + c) / 2).
     """
     rows = labels.argsort(stable=True)
     first, second = (
@@ -327,8 +327,9 @@ def of_known_classes(x: Tensor, clusters: Tensor, known: Tensor, labels: Tensor,
     )
     means = means_of(known, labels, len(first))
     between = (means @ means.T).fill_diagonal_(-1).max()
-    halves = (first * second).sum(1).quantile(HALVES).clamp(min=0)
-    limit = torch.maximum(2 * halves / (1 + halves) if strict else halves, between)
+    limit = torch.maximum(
+        (first * second).sum(1).quantile(HALVES), ((1 + between) / 2).sqrt() if strict else between
+    )
     found = means_of(x, clusters, int(clusters.max()) + 1) @ means.T
     return (found.amax(1) >= limit)[clusters]
 
