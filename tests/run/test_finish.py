@@ -66,7 +66,7 @@ def test_fields_of_the_file(run: Run) -> None:
 
 def test_values(run: Run, results: Results, digits: Dataset) -> None:
     assert (results.method, results.recipe, results.benchmark) == ("iic", "custom", "digits")
-    assert (results.subset, results.seed, results.config) == (24, 0, run.recipe.flat())
+    assert (results.subset, results.seed, results.config) == (24, 0, run.recipe.flat() | {"views": 1})
     lines = run.folder.read_metrics()
     last = [line for line in lines if line.stage == "discover"][-1]
     assert results.best_head == int(np.argmin(last.head_losses))

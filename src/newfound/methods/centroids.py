@@ -103,6 +103,7 @@ class Centroids(Method):
     joint = True
     made_for = "mixed"
     mixed = True
+    cache_version = 2
     views = Views()
     schedules = {"pretrain": TrainConfig(), "discover": TrainConfig(epochs=0)}
 
