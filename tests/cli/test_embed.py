@@ -157,7 +157,7 @@ def test_the_verbs_take_embeddings(
         assert f"{feats}: 0 images embedded, 60 before" in embed(photographs, feats, "--views", "2")
     given = ("--embeddings", feats, "--labelled", photographs / "known")
     with monkeypatch.context() as patch:  # the vectors say what the images contain
-        patch.setattr("newfound.data.decode.read_bytes", None)
+        patch.setattr("newfound.data.decode.read_image", None)
         works("discover", "centroids", *given, "--num-novel", "2", "--out", run)
     assert len(set(Pile.read(run / "pile.safetensors").digests)) == 20
     results = json.loads((run / "results.json").read_text())

@@ -3,6 +3,7 @@
 import csv
 import os
 import shutil
+import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -176,3 +177,28 @@ def test_one_known_class_and_one_novel_image_are_enough(images: OwnImages) -> No
     out = works("discover", "iic", *own, *TINY, "encoder=small", "--out", "run")
     assert out.index("warning: ") < out.index("pretrain 1/1")
     assert [row["class"] for row in rows_of("run/assignments.csv")] == ["novel-1"]
+
+
+def test_the_same_images_in_tar_files_give_the_same_run(own_run: Finished, images: OwnImages) -> None:
+    for folder, tar in ((images.labelled, "known.tar"), (images.pile, "pile.tar")):
+        with tarfile.open(tar, "w") as file:
+            for path in sorted(folder.rglob("*.png")):
+                file.add(path, path.relative_to(folder))
+    given = ("--labelled", "known.tar", "--unlabelled", "pile.tar", *images.options[4:])
+    works("discover", "iic", *given, *TINY, "encoder=small", "--out", "run")
+    before, rows = rows_of(own_run.path / "assignments.csv"), rows_of("run/assignments.csv")
+    assert [row["image"] for row in rows] == [
+        str(Path("pile.tar").absolute() / Path(row["image"]).relative_to(images.pile)) for row in before
+    ]
+    assert [row["confidence"] for row in rows] == [row["confidence"] for row in before]
+    assert "data:image/png" in Path("run/report.html").read_text(encoding="utf-8")
+    works("predict", "run", "pile.tar")
+    assert [row["class"] for row in rows_of("run/predictions.csv")] == [row["class"] for row in rows]
+    works("export", "run", "sorted")
+    assert Counter(path.parent.name for path in Path("sorted").glob("*/*")) == Counter(
+        row["class"] for row in rows
+    )
+    refused(2, ("export", "run", "linked", "--link", "symlink"), "can only be copied")
+    works("classes", "run", "move", "ants", *(row["image"] for row in rows[:5]))
+    works("discover", "--from", "run", "--out", "next", "--num-novel", "1", *TINY, "encoder=small")
+    assert [row["image"] for row in rows_of("next/assignments.csv")] == [row["image"] for row in rows[5:]]

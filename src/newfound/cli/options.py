@@ -34,13 +34,22 @@ DataDir = Annotated[str | None, typer.Option(help="The folder of the benchmark's
 MovedDataDir = Annotated[str | None, typer.Option(help="The folder of the benchmark's files, if they moved.")]
 Subset = Annotated[int | None, typer.Option(min=1, help="Use at most this many images of each class.")]
 Labelled = Annotated[
-    str | None, typer.Option(help="Your labelled images: one folder for each class, or a CSV.")
+    str | None,
+    typer.Option(
+        help="Your labelled images: one folder for each class, a CSV, tar files, or a Hugging Face dataset, "
+        "datasets:NAME:SPLIT."
+    ),
 ]
 Embeddings = Annotated[
     str | None,
     typer.Option(help="Vectors instead of images, Parquet, CSV or .npy; all without a label are the pile."),
 ]
-Unlabelled = Annotated[str | None, typer.Option(help="Your unlabelled images: a folder, a CSV or a list.")]
+Unlabelled = Annotated[
+    str | None,
+    typer.Option(
+        help="Your unlabelled images: a folder, a CSV, a list, tar files, part-{000..123}.tar, or a dataset."
+    ),
+]
 
 
 def _number_or_auto(text: str) -> str:

@@ -21,6 +21,8 @@ from newfound.core.errors import Hint, NewfoundError, RunError, UsageError, reas
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
+DATASETS = "datasets:"
+"""Before the name or the folder of a Hugging Face dataset, and perhaps its split: datasets:beans:train."""
 
 
 @contextmanager
@@ -101,6 +103,14 @@ AnyPath = Annotated[str | Path, BeforeValidator(_checked_path)]
 def _checked_place(given: object) -> object:
     """The same, as text: it may be a URL."""
     return str(_checked_path(given)) if "://" not in str(given) else str(given)
+
+
+def located(name: str, folder: str | Path = "") -> str:
+    """The absolute path of a file whose name in this folder is given; URLs and names of datasets stay."""
+    if name.startswith(DATASETS):
+        place = name.removeprefix(DATASETS)
+        return DATASETS + os.path.abspath(place) if os.path.exists(place.partition(":")[0]) else name
+    return name if "://" in name else os.path.abspath(os.path.join(folder, name))
 
 
 AnyPlace = Annotated[str | Path, BeforeValidator(_checked_place)]

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, field_validator
 
+from newfound.core.files import located
 from newfound.core.settings import Count, Positive
 
 PileKind = Literal["mixed", "novel"]
@@ -67,7 +68,7 @@ class Source(BaseModel, extra="forbid", frozen=True):
     @classmethod
     def _absolute(cls, path: str | None) -> str | None:
         """So that the images are found from any working directory."""
-        return os.path.abspath(path) if path else path
+        return located(path) if path else path
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ import torch
 from PIL import Image, ImageFile, ImageOps
 from torch import Tensor
 
-from newfound.core.files import open_plain, read_bytes
+from newfound.data.members import open_image, read_image
 from newfound.data.workers import check_alone, read_each, shared
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def upright_rgb(
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[ImageFile.ImageFile]:
-    with open_plain(path) as file, Image.open(file) as image:
+    with open_image(path) as file, Image.open(file) as image:
         yield image
 
 
@@ -135,7 +135,7 @@ def digest_of(content: bytes) -> str:
 def digests_of(paths: Sequence[str], strict: bool) -> tuple[list[str], list[str]]:
     """The digest of each file, empty if it cannot be read, and those files with the reason."""
     digests, failed = [""] * len(paths), list[str]()
-    for part in read_each(paths, lambda row: digest_of(read_bytes(paths[row])), strict):
+    for part in read_each(paths, lambda row: digest_of(read_image(paths[row])), strict):
         failed += part.failed
         for row, digest in zip(part.kept, part.results, strict=True):
             digests[row] = digest

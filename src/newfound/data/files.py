@@ -1,7 +1,9 @@
-"""The image files that a folder, a CSV or a list names."""
+"""The images that a folder, a CSV, a list, tar files or a dataset name."""
 
 import csv
+import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
@@ -9,9 +11,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from newfound.core.errors import DataError, reason_of, shortened
-from newfound.core.files import read_text
+from newfound.core.files import DATASETS, located, read_text, reading
+from newfound.core.registry import library
 from newfound.data.dataset import counted
 from newfound.data.decode import READS_HEIC
+from newfound.data.members import LABELS, dataset, indexed, is_there, label_of, read_image
 
 _SUFFIXES = ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .tif .tiff .ppm .pgm .pbm .pnm .jp2 .tga .avif"
 HEIC = (".heic", ".heif")
@@ -32,7 +36,7 @@ def image_files(folder: Path) -> list[str]:
 
 def other_files(source: Path) -> list[str]:
     """A line about the files of a folder that are not used, with their most common kinds."""
-    files = _files(source) if source.is_dir() else ()
+    files = _files(source) if source.is_dir() and roots_of(str(source)) is None else ()
     kinds = Counter(filter(None, map(_unusable, files)))
     common = [f"{number:,} {kind}" for kind, number in kinds.most_common()]
     line = f"{source}: {counted(kinds.total(), 'other file')} ({shortened(common, 5)}){_heic(kinds)}"
@@ -42,8 +46,10 @@ def other_files(source: Path) -> list[str]:
 def labelled_files(source: Path) -> tuple[list[File], list[str]]:
     """The files of a CSV, or of a folder with one subfolder per class, and what was left out and why.
 
-    Spaces at the ends of a class name do not count.
+    Spaces at the ends of a class name do not count. Tar files and datasets have labels of their own.
     """
+    if (roots := roots_of(str(source))) is not None:
+        return [(path, _label(path)) for path in _members(roots)], []
     if os.path.isfile(source) and not _is_image(source.name):
         return read_csv(source), []
     if not os.path.isdir(source):
@@ -67,9 +73,14 @@ def labelled_files(source: Path) -> tuple[list[File], list[str]]:
 
 
 def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
-    """The files of a folder of any structure, of a CSV or a list with one path per line, or one image."""
+    """The files of a folder of any structure, of a CSV or a list with one path per line, or one image.
+
+    Or those in tar files or a dataset.
+    """
     suffix = source.suffix.lower() if os.path.isfile(source) else None
-    if os.path.isdir(source):
+    if (roots := roots_of(str(source))) is not None:
+        files = [(path, "") for path in _members(roots)]
+    elif os.path.isdir(source):
         files = [(path, "") for path in image_files(source)]
     elif suffix in SUFFIXES:
         files = [(str(source), "")]
@@ -77,11 +88,11 @@ def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
         files = read_csv(source)
     elif suffix in LIST_SUFFIXES:
         lines = map(str.strip, read_text(source).split("\n"))
-        files = [(os.path.join(source.parent, line), "") for line in lines if line]
+        files = [(_joined(source, line), "") for line in lines if line]
     else:
         _refuse(source, role, f"a folder of images, a CSV, a .txt list of files or an image ({_SUFFIXES})")
     if not files:
-        heic = _heic(map(_unusable, _files(source)))
+        heic = _heic(map(_unusable, _files(source))) if os.path.isdir(source) else ""
         raise DataError(
             f"{source} contains no images ({_SUFFIXES}){heic}. A CSV can list files with other names."
         )
@@ -114,8 +125,64 @@ def read_csv(source: Path) -> list[File]:
         header = ["path", "label"]
     by_name = [dict(zip(header, row, strict=False)) for row in rows]  # rows may be shorter or longer
     labels = ("" if label in MISSING else label for label in (row.get("label", "") for row in by_name))
-    paths = (os.path.join(source.parent, row.get("path", "")) for row in by_name)
+    paths = (_joined(source, row.get("path", "")) for row in by_name)
     return list(zip(paths, labels, strict=True))
+
+
+def _joined(source: Path, name: str) -> str:
+    """The path of an image that a CSV or a list names."""
+    return name if located(name) == name else os.path.join(source.parent, name)
+
+
+def roots_of(source: str) -> list[str] | None:
+    """The tar files of a folder, of a pattern such as part-{000..123}.tar, or one; or a dataset.
+
+    None for all others, as a folder that holds images beside tar files.
+    """
+    if source.startswith(DATASETS):
+        return [source]
+    roots = [source]
+    if os.path.isdir(source):
+        names = next(os.walk(source, onerror=_refuse_folder))[2]
+        roots = sorted(os.path.join(source, name) for name in names if name.endswith(".tar"))
+        if roots and any(map(_is_image, _files(Path(source)))):
+            return None
+    elif "{" in source and not os.path.exists(source):
+        roots = list(library("braceexpand", "wds").braceexpand(source))
+    return roots if roots and all(root.endswith(".tar") for root in roots) else None
+
+
+def _members(roots: Sequence[str]) -> Iterator[str]:
+    """The images in tar files or in a dataset."""
+    for root in roots:
+        if root.startswith(DATASETS):
+            yield from (f"{root}/{row}" for row in range(len(dataset(root).rows)))
+        elif re.match(r"\w{2,}:/", root):
+            raise DataError(f"{root} is not on this machine. Embed its images, or copy it.")
+        else:
+            yield from (path for name in indexed(root) if not _unusable(path := f"{root}/{name}"))
+
+
+def _label(path: str) -> str:
+    """Of an image in a dataset, as it says; of one in a tar file, in NAME.cls or NAME.json beside it.
+
+    Failing these, it is the name of the folder within the tar file.
+    """
+    if path.startswith(DATASETS):
+        root, _, row = path.rpartition("/")
+        labels = dataset(root).labels
+        return labels[int(row)] if labels else ""
+    folder, name = os.path.split(path)
+    stem = os.path.join(folder, name.partition(".")[0])
+    if is_there(f"{stem}.cls"):
+        with reading(f"{stem}.cls", "a class", DataError):
+            return read_image(f"{stem}.cls").decode().strip()
+    if is_there(f"{stem}.json"):
+        with reading(f"{stem}.json", "a file of JSON", DataError):
+            said = json.loads(read_image(f"{stem}.json"))
+            if found := [said[key] for key in LABELS if isinstance(said, dict) and key in said]:
+                return label_of(found[0])
+    return "" if os.path.isfile(folder) else os.path.basename(folder).strip()
 
 
 def distinct(files: Sequence[File]) -> tuple[dict[str, File], list[tuple[File, File]]]:

@@ -12,12 +12,12 @@ from annotated_types import Ge, Le
 
 from newfound.core.calls import public
 from newfound.core.errors import DataError, Hint, UsageError, shortened
-from newfound.core.files import AnyPath
+from newfound.core.files import AnyPlace, located
 from newfound.core.settings import Positive
 from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.data.dataset import Dataset, Split, rank_in_class
 from newfound.data.decode import Reading, Size, decode_all, stored_sizes
-from newfound.data.files import File, distinct, labelled_files, other_files, unlabelled_files
+from newfound.data.files import File, distinct, labelled_files, other_files, roots_of, unlabelled_files
 from newfound.data.images import ImageSet, ResidentImages, StreamedImages
 from newfound.data.own import LARGEST, SMALLEST, choose_side, own_dataset, own_look
 from newfound.data.vectors import Frozen, vector_look
@@ -33,8 +33,8 @@ SOME = 200
 
 @public
 def from_folders(
-    labelled: AnyPath,
-    unlabelled: AnyPath,
+    labelled: AnyPlace,
+    unlabelled: AnyPlace,
     num_novel: Positive | None = None,
     *,
     pile: PileKind | None = None,
@@ -48,15 +48,18 @@ def from_folders(
 
     `labelled` is a folder with one subfolder per class, or a CSV. Its rows without a label, or with the label
     `unsorted`, join the unlabelled images, so one CSV may be both. `unlabelled` is a folder of any structure,
-    a CSV, or a list of files. `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled images
-    may be of known classes, "novel" if not; by default that of the method's paper. `size` is the side
-    that images are resized to; by default it is chosen from them. With `strict` a file that cannot be read is
-    an error. `subset` keeps the first images of each known class, and as many per novel class at even steps
-    through the unlabelled images. A `frozen` encoder makes vectors of the images. `unread` files are trusted
-    to be images, and decoded when they are used.
+    a CSV, or a list of files. Each may also be tar files as WebDataset writes them (a folder of them, or
+    `part-{000..123}.tar`) or a Hugging Face dataset (`datasets:NAME:SPLIT`).
+
+    `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled images may be of known classes,
+    "novel" if not; by default that of the method's paper. `size` is the side that images are resized to; by
+    default it is chosen from them. With `strict` a file that cannot be read is an error. `subset` keeps the
+    first images of each known class, and as many per novel class at even steps through the unlabelled images.
+    A `frozen` encoder makes vectors of the images. `unread` files are trusted to be images, and decoded when
+    they are used.
     """
     # Absolute paths, so that files have the same names from any working directory.
-    labelled, unlabelled = Path(os.path.abspath(labelled)), Path(os.path.abspath(unlabelled))
+    labelled, unlabelled = Path(located(str(labelled))), Path(located(str(unlabelled)))
     if subset and num_novel is None:
         raise UsageError("A subset of your own images needs the number of novel classes.", Hint.NUM_NOVEL)
     known, others, skipped = _distinct_files(labelled, unlabelled, pile)
@@ -165,9 +168,11 @@ def _distinct_files(
     pile = [(path, "") for path, label in files if label in NO_CLASS]
     if not named:
         raise DataError(
-            f"{labelled} labels no image. Labels are the second column, or the column label or class."
+            f"{labelled} labels no image. Labels are the second column, or the column label or class; in tar "
+            "files a .cls or .json file beside an image, or its folder."
         )
-    if not (labelled.is_file() and os.path.exists(unlabelled) and unlabelled.samefile(labelled)):
+    both = labelled.is_file() and os.path.exists(unlabelled) and unlabelled.samefile(labelled)
+    if not both and (labelled != unlabelled or roots_of(str(labelled)) is None):
         pile += unlabelled_files(unlabelled)
     overlap = sorted({label for _, label in named} & {label for _, label in pile})
     if overlap and kind == "novel":

@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
-from os.path import isfile
-from pathlib import Path
 from typing import Self, TypeVar, overload
 
 import numpy as np
@@ -17,6 +15,7 @@ from torch import Tensor
 
 from newfound.core.errors import DataError, Hint
 from newfound.data.decode import Pixels, Size, decode, digests_of
+from newfound.data.members import is_there, size_of
 from newfound.data.workers import AHEAD, FILES, num_workers, read_each, shared
 
 T = TypeVar("T")
@@ -70,7 +69,7 @@ class ImageSet(ABC):
 
     def contents(self) -> list[str]:
         """(n,) the digest of each image's file; none if they do not come from files that can be read."""
-        digests = digests_of(self.names, strict=False)[0] if all(map(isfile, self.names)) else []
+        digests = digests_of(self.names, strict=False)[0] if all(map(is_there, self.names)) else []
         return digests if all(digests) else []
 
     @abstractmethod
@@ -240,8 +239,8 @@ class StreamedImages(ImageSet):
 
     def _digest(self) -> str:
         digest = blake2b(f"{self.size}{' cropped' if self.crop else ''}".encode(), digest_size=16)
-        for path in map(Path, self.names):  # the folder is left out, because it may move
-            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+        for path in self.names:  # the folder is left out, because it may move
+            digest.update(f"{os.path.basename(path)}\0{size_of(path)}\0".encode())
         return digest.hexdigest()
 
 

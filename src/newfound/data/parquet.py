@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from newfound.core.errors import Hint, UsageError
-from newfound.core.files import atomic, open_plain
+from newfound.core.files import DATASETS, atomic, located, open_plain
 from newfound.core.registry import library
 from newfound.core.source import EncoderVersion
 
@@ -73,7 +73,7 @@ class Shards:
         for path in self.files:
             with opened(path) as file:
                 for name in parquet.read_table(file, columns=["path"]).column(0).to_pylist():
-                    yield located(self.folder, name)
+                    yield located(name, self.folder)
 
     def add(self, names: Sequence[str], vectors: Floats, digests: Sequence[str]) -> None:
         """Images with their vectors (n, V, D); a file is written once there are enough."""
@@ -119,17 +119,12 @@ class Shards:
             _put(os.path.join(self.folder, MANIFEST), manifest.model_dump_json(indent=2).encode())
 
     def _relative(self, name: str) -> str:
-        if "://" in name + self.folder:
+        if "://" in name + self.folder or name.startswith(DATASETS):
             return name
         try:
             return os.path.relpath(name, self.folder)
         except ValueError:  # another drive of Windows
             return os.path.abspath(name)
-
-
-def located(folder: str | Path, name: str) -> str:
-    """The absolute path, or the URL, of an image whose name in a file of this folder is given."""
-    return name if "://" in name else os.path.abspath(os.path.join(folder, name))
 
 
 def _parquet_files(folder: str) -> list[str]:

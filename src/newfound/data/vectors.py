@@ -2,7 +2,6 @@
 
 import csv
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from newfound.core.calls import public
 from newfound.core.errors import DataError, UsageError, shortened
-from newfound.core.files import open_plain, read_text, reading
+from newfound.core.files import located, open_plain, read_text, reading
 from newfound.core.seed import generator
 from newfound.core.settings import Count
 from newfound.core.source import UNSORTED, EncoderVersion, PileKind, Source
@@ -27,7 +26,7 @@ from newfound.data.dataset import Dataset, Look, Split
 from newfound.data.files import labelled_files
 from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.own import own_dataset
-from newfound.data.parquet import Floats, Made, RowGroup, Rows, located, read_parquet
+from newfound.data.parquet import Floats, Made, RowGroup, Rows, read_parquet
 
 log = logging.getLogger(__name__)
 CHUNK = 4096
@@ -285,11 +284,7 @@ def from_embedding_files(
     if len(rows) < len(names):
         twice = [name for row, name in enumerate(names) if rows[name] != row]
         raise DataError(f"{table} has more than one vector of {shortened(twice)}.")
-    labels = {
-        os.path.abspath(path): label
-        for path, label in labelled_files(known)[0]
-        if label not in ("", UNSORTED)
-    }
+    labels = {located(path): label for path, label in labelled_files(known)[0] if label not in ("", UNSORTED)}
     if without := [path for path in labels if path not in rows]:
         raise DataError(f"Labelled images without a vector in {table}: {shortened(without)}.")
     given = encoded(np.array([labels.get(name, str(UNLABELLED)) for name in names]), len(names))
@@ -330,7 +325,7 @@ def read_embeddings(path: Path) -> Embeddings:
             found, stored, origin = readers[shard.suffix](shard)
             if len(found) != sum(map(len, stored)):
                 raise ValueError(f"it has {sum(map(len, stored))} vectors for {len(found)} paths")
-            names += [located(shard.parent, name) for name in found]
+            names += [located(name, shard.parent) for name in found]
         parts += stored
         made.add(origin)
     if len({each.shape[1:] for each in parts}) > 1 or len(made) > 1:

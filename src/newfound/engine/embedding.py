@@ -14,7 +14,6 @@ from torch import Tensor
 
 from newfound.core.encoder import Encoder
 from newfound.core.errors import Hint, UsageError
-from newfound.core.files import read_bytes
 from newfound.core.seed import generator
 from newfound.data.arrays import ArrayImages
 from newfound.data.augment.geometry import Crop, Flip
@@ -22,6 +21,7 @@ from newfound.data.augment.op import apply, noise_of
 from newfound.data.crops import RANDOM, Opened, crop_each, open_content
 from newfound.data.decode import Reading
 from newfound.data.images import ImageSet, on_device
+from newfound.data.members import read_image
 from newfound.engine.device import FreedMemory
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Embedder:
         side = self.look.shorter or self.look.size
 
         def opened(row: int) -> Opened:
-            return open_content(contents[row] if contents else read_bytes(paths[row]), side)
+            return open_content(contents[row] if contents else read_image(paths[row]), side)
 
         return self._cropped(paths, opened, strict)
 

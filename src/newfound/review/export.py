@@ -15,8 +15,9 @@ from xml.sax.saxutils import quoteattr
 from PIL import Image
 
 from newfound.core.errors import DataError, Hint, UsageError
-from newfound.core.files import atomic, atomic_folder, check_new, write_text
+from newfound.core.files import atomic, atomic_folder, check_new, located, write_text
 from newfound.core.registry import EXPORTERS, register_exporter
+from newfound.data.members import is_there, read_image
 from newfound.data.parquet import import_pyarrow
 from newfound.review.edits import UNSORTED_ID
 from newfound.review.review import Review
@@ -167,14 +168,16 @@ def _foreign(review: Review) -> list[str]:
     source, allowed = review.source, set[str]()
     places = [Path(each) for each in (source.labelled, source.unlabelled, source.data_dir) if each]
     folders = tuple(os.path.join(place.absolute(), "") for place in places if place.is_dir())
-    named = [(name, os.path.abspath(name)) for name in review.assignments.images]
+    named = [(name, located(name)) for name in review.assignments.images]
     outside = [each for each in named if not each[1].startswith(folders)] if not source.arrays else []
     if outside:
-        from newfound.data.files import unlabelled_files  # imports torch
+        from newfound.data.files import roots_of, unlabelled_files  # imports torch
         from newfound.data.vectors import read_embeddings
 
-        lists = [place for place in places if place.is_file()]
-        allowed |= {os.path.abspath(path) for each in lists for path, _ in unlabelled_files(each)}
+        archives = tuple(f"{root}/" for place in places for root in roots_of(str(place)) or ())
+        outside = [each for each in outside if not each[1].startswith(archives)]
+        lists = [place for place in places if place.is_file()] if outside else []
+        allowed |= {located(path) for each in lists for path, _ in unlabelled_files(each)}
         allowed |= {*read_embeddings(Path(source.embeddings)).vectors.names} if source.embeddings else set()
     return [name for name, path in outside if path not in allowed]
 
@@ -189,13 +192,19 @@ PLACE: Mapping[str, Callable[[Path, Path], object]] = {
 @contextmanager
 def _with_images(review: Review, out: Path, places: Sequence[str], link: str) -> Iterator[Path]:
     """A new folder with the images at these places; if anything fails, there is none."""
-    files = [Path(name) for name in review.assignments.images]
-    _check_files(review, _foreign(review) or [str(file) for file in files if not file.is_file()])
+    images = review.assignments.images
+    _check_files(review, _foreign(review) or [image for image in images if not is_there(image)])
+    inside = {image for image in images if not os.path.isfile(image)}
+    if inside and link != "copy":
+        raise UsageError(f"{min(inside)} is not a file of its own, so it can only be copied.")
     with atomic_folder(out) as whole:
         for folder in {os.path.dirname(place) for place in places}:
             (whole / folder).mkdir()
-        for file, place in zip(files, places, strict=True):
-            PLACE[link](Path(os.path.realpath(file)), whole / place)
+        for image, place in zip(images, places, strict=True):
+            if image in inside:
+                (whole / place).write_bytes(read_image(image))
+            else:
+                PLACE[link](Path(os.path.realpath(image)), whole / place)
         yield whole
 
 

@@ -1,16 +1,16 @@
 """The source of a next run: what the review of a run has settled is labelled, and the rest is the pile."""
 
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from newfound.core.errors import UsageError
-from newfound.core.files import check_apart, check_writable
+from newfound.core.files import check_apart, check_writable, located
 from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.data.dataset import counted
 from newfound.data.decode import digests_of
 from newfound.data.files import MISSING, labelled_files, unlabelled_files
+from newfound.data.members import is_there
 from newfound.review.edits import Split
 from newfound.review.review import Review
 from newfound.run.assignments import write_csv
@@ -42,10 +42,10 @@ def next_source(
     check_apart(out.path, before.labelled, before.unlabelled, str(unlabelled) if unlabelled else None)
     check_writable(out.images)
     labelled = [file for file in labelled_files(Path(before.labelled))[0] if file[1] not in ("", UNSORTED)]
-    new = [os.path.abspath(path) for path, _ in unlabelled_files(unlabelled, "new")] if unlabelled else []
+    new = [located(path) for path, _ in unlabelled_files(unlabelled, "new")] if unlabelled else []
     images, ids, settled = _where_they_are(review, new), review.ids.tolist(), review.settled.tolist()
     labels = [review.names[key] if sure else "" for key, sure in zip(ids, settled, strict=True)]
-    listed = [(os.path.abspath(path), label) for path, label in labelled]
+    listed = [(located(path), label) for path, label in labelled]
     listed += zip(images, labels, strict=True)
     here = {*images}
     listed += [(path, "") for path in new if path not in here]
@@ -76,7 +76,7 @@ def next_source(
 def _where_they_are(review: Review, new: Sequence[str]) -> list[str]:
     """(n,) the paths of a run's images; those that are gone are looked for among the `new` ones."""
     images, digests = list(review.assignments.images), review.pile.digests
-    gone = [row for row, path in enumerate(images) if not os.path.exists(path)] if new and digests else []
+    gone = [row for row, path in enumerate(images) if not is_there(path)] if new and digests else []
     places = dict(zip(digests_of(new, strict=False)[0], new, strict=True)) if gone else {}
     for row in gone:
         images[row] = places.get(digests[row], images[row])

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from newfound.core.encoder import Encoder
-from newfound.core.files import check_writable
+from newfound.core.files import check_writable, located
 from newfound.core.registry import library
 from newfound.core.source import Source
 from newfound.data.archives import ROWS, Files, Part, file_of, parts_of
@@ -96,7 +96,7 @@ def _files(images: str, embedder: Embedder, shards: Shards, strict: bool) -> Emb
 def _new_files(images: str, shards: Shards) -> tuple[list[str], int, list[str]]:
     paths, left_out = pile_files(Path(images))
     known = set(shards.names())
-    new = [path for path in paths if os.path.abspath(path) not in known]
+    new = [path for path in paths if located(path) not in known]
     if "://" not in shards.folder:
         new = _without_cached(new, shards)
     before = len(paths) - len(new)

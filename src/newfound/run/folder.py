@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 
 from newfound.core.errors import Hint, RunError, UsageError
 from newfound.core.files import (
+    DATASETS,
     check_apart,
     read_record,
     read_text,
@@ -113,8 +114,8 @@ class Folder:
         return read_record(self.trust, Trust) if self.trust.exists() else None
 
     def check_images_exist(self) -> None:
-        """The folders or lists of own images must be where they were."""
+        """The folders or lists of own images must be where they were; others say so when they are read."""
         source = self.request().source
         for place in (source.labelled, source.unlabelled):
-            if place and not os.path.exists(place):
+            if place and not (place.startswith(DATASETS) or "{" in place or os.path.exists(place)):
                 raise UsageError(f"The images of {self.path} are gone from {place}.", Hint.RELOCATE)

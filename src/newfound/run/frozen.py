@@ -4,7 +4,6 @@ Shapes: n images, V views, D features.
 """
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -31,6 +30,7 @@ from newfound.core.source import EncoderVersion, Source
 from newfound.data.dataset import Dataset
 from newfound.data.decode import digest_of, digests_of
 from newfound.data.images import ImageSet
+from newfound.data.members import is_there
 from newfound.data.vectors import EmbeddedImages
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.embedding import Embedder
@@ -133,7 +133,7 @@ class Embeddings:
 
     def images(self, images: ImageSet) -> EmbeddedImages:
         """The vectors of loaded images, or of the files that they come from."""
-        if all(map(os.path.isfile, images.names)):
+        if all(map(is_there, images.names)):
             return self.files(images.names, strict=True)[0]
         digests = _digests(images)
 

@@ -2,7 +2,6 @@
 
 import io
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,13 +13,14 @@ from PIL import Image
 from torch import Tensor
 
 from newfound.core.errors import DataError, Hint, UsageError
-from newfound.core.files import check_apart, write_record
+from newfound.core.files import check_apart, located, write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
 from newfound.data.dataset import Dataset
 from newfound.data.decode import scaled
 from newfound.data.folders import load_pile
 from newfound.data.images import ImageSet
+from newfound.data.members import is_there
 from newfound.data.vectors import StoredVectors, Vectors, holds_vectors, load_vectors
 from newfound.data.workers import read_each
 from newfound.engine.checkpoint import load_strictly
@@ -90,7 +90,7 @@ def images_of(folder: Folder, data_dir: str | None = None) -> Dataset:
 def has_pictures(images: ImageSet) -> bool:
     """Whether there are images to show: all but vectors that are not named after files."""
     return len(images) > 0 and (
-        not isinstance(images, Vectors | StoredVectors) or all(map(os.path.isfile, images.names))
+        not isinstance(images, Vectors | StoredVectors) or all(map(is_there, images.names))
     )
 
 
@@ -116,7 +116,7 @@ class Pictures:
         names = [self._images.names[row] for row in rows]
         found, failed = dict[int, bytes](), list[str]()
         vectors = isinstance(self._images, Vectors | StoredVectors)
-        if vectors or all(map(os.path.isabs, names)):
+        if vectors or all(name == located(name) for name in names):
             for part in read_each(names, lambda at: _encoded(scaled(names[at], side))):
                 found |= part.found
                 failed += part.failed
@@ -178,7 +178,7 @@ def predict(folder: Folder, images: Path, strict: bool = False, with_features: b
     unsorted, extent = np.zeros(len(shares), dtype=bool), Pile.read(folder.pile).extent
     if extent:
         unsorted = outside(extent, pile, shares.argmax(1), run.viewer)
-    paths = [os.path.abspath(name) for name in pile.names]
+    paths = [*map(located, pile.names)]
     return Prediction(paths, shares, features, skipped, unsorted, pile.contents())
 
 
