@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import NoReturn
@@ -188,9 +189,17 @@ def _label(path: str) -> str:
 def distinct(files: Sequence[File]) -> tuple[dict[str, File], list[tuple[File, File]]]:
     """Files by their real path, each at its first position, and the repeated ones with the first of each."""
     first: dict[str, File] = {}
-    repeated = []
+    repeated, real_folder = [], cache(os.path.realpath)
+
+    def real(path: str) -> str:
+        """`realpath`, but of many files it asks for each folder once, and most stay the same object."""
+        folder, name = os.path.split(path)
+        if os.path.islink(path):
+            return os.path.realpath(path)
+        return path if real_folder(folder) == folder else os.path.join(real_folder(folder), name)
+
     for file in files:
-        if (before := first.setdefault(os.path.realpath(file[0]), file)) is not file:
+        if (before := first.setdefault(real(file[0]), file)) is not file:
             repeated.append((file, before))
     return first, repeated
 

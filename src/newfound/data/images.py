@@ -126,9 +126,12 @@ class Paths(Sequence[str]):
     def of(cls, paths: Sequence[str]) -> "Paths":
         if isinstance(paths, Paths):
             return paths
-        encoded = [*map(os.fsencode, paths)]
-        ends = np.cumsum([0, *map(len, encoded)])
-        return cls(np.frombuffer(b"".join(encoded), np.uint8), ends[:-1], ends[1:])
+        text, lengths = bytearray(), np.empty(len(paths), np.int64)
+        for row, path in enumerate(map(os.fsencode, paths)):
+            text += path
+            lengths[row] = len(path)
+        ends = lengths.cumsum()
+        return cls(np.frombuffer(text, np.uint8), ends - lengths, ends)
 
     def __len__(self) -> int:
         return len(self.starts)
