@@ -1,18 +1,24 @@
 """A run that was killed at any moment and resumed ends with the same bits as one that was not."""
 
+import io
 import multiprocessing
 import os
 import random
 import subprocess
 import sys
+import tarfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from newfound.core.errors import RunError, UsageError
+from newfound.data import workers
 from newfound.data.dataset import Dataset
+from newfound.data.images import ImageSet, StreamedImages
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.device import hardware
 from newfound.methods.iic import IIC
@@ -195,17 +201,36 @@ def test_compilation_is_decided_by_what_is_left_to_train(
     assert rest == 2 * whole / 3
 
 
+def streamed(tar: Path, images: ImageSet) -> StreamedImages:
+    """The same images in a tar file."""
+    with tarfile.open(tar, "w") as file:
+        for row, pixels in enumerate(images.take(torch.arange(len(images)))):
+            content = io.BytesIO()
+            Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(content, "PNG")
+            about = tarfile.TarInfo(f"{row}.png")
+            about.size = content.tell()
+            content.seek(0)
+            file.addfile(about, content)
+    return StreamedImages([f"{tar}/{row}.png" for row in range(len(images))], images.size)
+
+
 @pytest.mark.parametrize(
-    ("method", "mode"), [("iic", "eager"), ("ncl", "eager"), ("dualrank", "eager"), ("iic", "compiled")]
+    ("method", "mode"),
+    [("iic", "eager"), ("ncl", "eager"), ("dualrank", "eager"), ("iic", "compiled"), ("iic", "streamed")],
 )
 def test_a_run_that_stops_after_every_step_ends_with_the_same_bits(
     method: str, mode: str, digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With memories that each step fills."""
+    """With memories that each step fills, and with images that workers stream from tar files."""
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
-    recipe = tiny_recipe(method, checkpoint_seconds=1e9, mode=mode)
+    recipe = tiny_recipe(method, checkpoint_seconds=1e9, mode="compiled" if mode == "compiled" else "eager")
     whole = tiny_run(tmp_path / "a" / "whole", recipe, digits)
     whole.discover()
+    if mode == "streamed":
+        monkeypatch.setattr(workers, "FEWEST", 0)
+        labelled = streamed(tmp_path / "labelled.tar", digits.split.labelled)
+        unlabelled = streamed(tmp_path / "unlabelled.tar", digits.split.unlabelled)
+        digits = replace(digits, split=replace(digits.split, labelled=labelled, unlabelled=unlabelled))
     stops = set()
     while True:
         run = tiny_run(tmp_path / "b" / "run", recipe, digits, resume=True)

@@ -11,6 +11,7 @@ from PIL import Image
 
 from newfound.core.errors import DataError
 from newfound.data import folders
+from newfound.data.augment import evaluation_view
 from newfound.data.benchmarks import Benchmark, find_benchmark, load_benchmark
 from newfound.data.benchmarks.imagenet import POOL, SUBSETS, imagenet
 from newfound.data.folders import load_pile
@@ -86,6 +87,9 @@ def test_an_image_keeps_its_proportions(tree: Path) -> None:
         centre = image.resize((512, 256), Image.Resampling.BILINEAR).crop((128, 0, 384, 256))
     found = split.labelled.take(torch.tensor([0]))[0].permute(1, 2, 0).numpy()
     assert np.abs(found.astype(int) - np.asarray(centre)).mean() < 1
+    stored = split.labelled.take(torch.tensor([0]))
+    seen = evaluation_view(stored, split.look.size, split.look.kind, (0, 0, 0), (1, 1, 1)) * 255
+    assert torch.equal(seen.round(), stored[..., 16:240, 16:240].float())
     pile, _ = load_pile(path, split.look.stored, strict=True, crop=split.look.crops)
     assert torch.equal(pile.take(torch.tensor([0])), split.labelled.take(torch.tensor([0])))
 
