@@ -66,6 +66,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(folder / "tars" / "a.tar", "w") as tar:
         for name in ("known", "pile"):
             tar.add(folder / name, name)
+    for number, image in enumerate(sorted((folder / "pile").iterdir())[:10]):
+        with tarfile.open(folder / f"pile-{number:03}.tar", "w") as tar:
+            tar.add(image, image.name)
     known = [path.relative_to(folder) for path in folder.glob("known/*/*")]
     rows = [f"tars/a.tar/{path.as_posix()},{path.parent.name}" for path in known]
     (folder / "known.csv").write_text("\n".join(["path,label", *rows]))

@@ -28,6 +28,7 @@ from tests.tiny import QUICK, SUBSET, accuracy, stripes
 ESTIMATE = {**QUICK, "estimate.max_novel": 2, "estimate.restarts": 1}
 PAGE = {
     *("__version__", "NovelClassDiscovery", "discover", "estimate_num_novel", "predict", "export", "Review"),
+    "predict_parts",
     *("from_arrays", "from_embeddings", "from_folders", "from_run", "load_benchmark"),
     *("benchmark_names", "method_names", "embed", "hungarian_accuracy", "NewfoundError"),
 }

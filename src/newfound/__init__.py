@@ -16,6 +16,7 @@ _HOMES = {
     "estimate_num_novel": "newfound.api",
     "embed": "newfound.api",
     "predict": "newfound.api",
+    "predict_parts": "newfound.api",
     "export": "newfound.api",
     "hungarian_accuracy": "newfound.api",
     "Review": "newfound.review.review",

@@ -19,7 +19,7 @@ from newfound.core.errors import DataError, UsageError, one_line
 from newfound.core.files import AnyPath, AnyPlace
 from newfound.core.registry import recipe_for
 from newfound.core.settings import Positive
-from newfound.core.source import PileKind
+from newfound.core.source import Engine, PileKind
 from newfound.data import load
 from newfound.data.dataset import Dataset
 from newfound.data.images import ImageSet
@@ -28,14 +28,15 @@ from newfound.metrics import clustering
 from newfound.review.export import write_export
 from newfound.review.next import next_source
 from newfound.review.page import write_page
+from newfound.review.predict import predict_parts as sort_parts
 from newfound.review.review import Predictions, Review
 from newfound.run import trained
-from newfound.run.embed import EmbedReport, Engine
 from newfound.run.embed import embed as embed_files
 from newfound.run.events import LogProgress
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings
 from newfound.run.models import Estimate, Results
+from newfound.run.parts import PartsReport
 from newfound.run.recipe import split_settings
 from newfound.run.run import Run, check_folder, request_of, source_of
 from newfound.run.start import precedent, start
@@ -160,7 +161,7 @@ def embed(
     address: str | None = None,
     workers: Positive | None = None,
     verbose: bool = True,
-) -> EmbedReport:
+) -> PartsReport:
     """Embed images into Parquet files in the folder `out`.
 
     They are a folder, a CSV or a list of files, tar files as WebDataset writes them (a folder of them, or
@@ -176,9 +177,33 @@ def embed(
 
 
 @public
-def predict(run: AnyPath, images: AnyPath, *, strict: bool = False) -> Predictions:
-    """The class, known or novel, of each new image: a folder, a CSV, a list of files or one file."""
-    return Review.open(run).predict(Path(images), strict)
+def predict(run: AnyPath, images: AnyPlace, *, strict: bool = False) -> Predictions:
+    """The class, known or novel, of each new image: a folder, a CSV, a list of files or one file.
+
+    Or those in tar files or a dataset, as `embed` takes them, or embeddings.
+    """
+    return Review.open(run).predict(images, strict)
+
+
+@public
+def predict_parts(
+    run: AnyPath,
+    images: AnyPlace,
+    out: AnyPlace,
+    *,
+    strict: bool = False,
+    engine: Engine = "local",
+    address: str | None = None,
+    workers: Positive | None = None,
+    verbose: bool = True,
+) -> PartsReport:
+    """The same for images without limit, as Parquet files in the folder `out`, one for each part.
+
+    Images are what `embed` takes, or embeddings; both may be in an object store. What is in `out` is skipped,
+    so the same call continues what was interrupted. `engine`, `address` and `workers` are those of `embed`.
+    """
+    with shown(verbose):
+        return sort_parts(Review.open(run), str(images), str(out), strict, engine, address, workers)
 
 
 @public

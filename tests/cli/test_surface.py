@@ -35,7 +35,9 @@ SURFACE = {
     },
     "estimate": {*TRAINING, "--embeddings", "--pile", "--algorithm", "--resume"},
     "embed": {*("images", "--encoder", "--out", "--views", "--strict", "--engine", "--address", "--workers")},
-    "predict": {"run", "images", "--out", "--overwrite", "--strict"},
+    "predict": {
+        *("run", "images", "--out", "--overwrite", "--strict", "--engine", "--address", "--workers"),
+    },
     "export": {"run", "out", "--format", "--link"},
     "data": set(),
     "encoders": set(),

@@ -15,7 +15,6 @@ import pytest
 from newfound.core.errors import RunError, UsageError
 from newfound.review.edits import Accept, Merge, Move, Rename, Split, read_edits, write_edits
 from newfound.review.review import Review
-from newfound.run import trained
 from newfound.run.folder import Folder
 from newfound.run.trained import Prediction
 from tests.review.runs import logits_of, write_run
@@ -205,9 +204,7 @@ def test_two_processes_lose_no_edit(run: Folder) -> None:
     assert [mine.names[2], mine.names[3]] == [f"2-{OFTEN - 1}", f"3-{OFTEN - 1}"]
 
 
-def test_new_images_get_the_classes_of_the_review(
-    mine: Review, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_images_get_the_classes_of_the_review(mine: Review, tmp_path: Path) -> None:
     mine.rename({"novel-3": "zebra"})
     mine.merge("bee", "novel-1")
     mine.split("novel-2")
@@ -217,14 +214,13 @@ def test_new_images_get_the_classes_of_the_review(
     )
     features, far = np.array([alike, alike, other, other]), np.array([False, False, False, True])
     given = Prediction(["a", "b", "c", "d"], shares, features, ["e: broken"], far, [])
-    monkeypatch.setattr(trained, "predict", lambda *_, with_features: given)
-    found = mine.predict(tmp_path)
+    found = mine.sorted(given)
     assert found.classes == ["bee", "novel-2", "novel-2-2", "unsorted"]
     assert found.kinds == ["known", "novel", "novel", "unsorted"]
     assert found.confidence == pytest.approx([0.6, 0.7, 0.7, 0.9])
     assert found.nearest == ["bee", "novel-2", "novel-2-2", "zebra"]
     mine.merge("unsorted", "novel-2")
-    again = mine.predict(tmp_path)
+    again = mine.sorted(given)
     assert again.classes == ["bee", "unsorted", "novel-2-2", "unsorted"]
     assert again.nearest == ["bee", "zebra", "novel-2-2", "zebra"]
     assert again.confidence == pytest.approx([0.6, 0.3, 0.7, 0.9])
@@ -234,7 +230,7 @@ def test_new_images_get_the_classes_of_the_review(
     assert lines[4] == "d,unsorted,unsorted,0.9000,zebra"
 
 
-def test_copies_of_an_image_have_its_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_of_an_image_have_its_class(tmp_path: Path) -> None:
     copies: dict[str, Any] = {"digests": ["a", "b", "a", "c"], "labelled": {"c": 1}}
     mine = Review(write_run(tmp_path, logits_of([0, 1, 0, 1]), **copies))
     assert mine.ids.tolist() == [2, 3, 2, 1]
@@ -242,13 +238,12 @@ def test_copies_of_an_image_have_its_class(tmp_path: Path, monkeypatch: pytest.M
     mine.move("unsorted", "0.png")
     assert mine.ids.tolist() == [-1, 3, -1, 1]
     given = Prediction(list("wxyz"), np.eye(4)[[0, 0, 0, 0]], None, [], np.ones(4, bool), list("abcd"))
-    monkeypatch.setattr(trained, "predict", lambda *_, with_features: given)
-    found = mine.predict(tmp_path)
+    found = mine.sorted(given)
     assert found.classes == ["unsorted", "novel-2", "bee", "unsorted"]
     assert found.nearest == ["ant", "novel-2", "bee", "ant"]
     assert found.confidence == pytest.approx([*mine.assignments.confidence[:2], 1, 1])
     mine.accept("novel-2")
-    assert mine.predict(tmp_path).confidence[1] == 1
+    assert mine.sorted(given).confidence[1] == 1
 
 
 def test_ids_of_an_earlier_run_stay(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import tests.run.quarters
 from newfound.core.errors import DataError, NewfoundError
 from newfound.data import archives
 from newfound.data.parquet import Manifest
-from newfound.data.vectors import read_embeddings
+from newfound.data.vectors import from_embedding_files, read_embeddings
 from newfound.run.embed import embed
 
 pytest.importorskip("pyarrow")
@@ -57,7 +57,7 @@ def test_tar_files_are_embedded_part_by_part(
                 tar.add(path, path.name)
                 about = tarfile.TarInfo(f"{path.stem}.json")
                 tar.addfile(about, io.BytesIO())
-    monkeypatch.setattr("newfound.run.embed.ROWS", 8)
+    monkeypatch.setattr("newfound.data.archives.BLOCK", 8)
     report = newfound.embed(tmp_path / "part-{0..1}.tar", "quarters", tmp_path / "out", verbose=False)
     assert (report.images, report.before) == (40, 0)
     report = newfound.embed(tmp_path, "quarters", tmp_path / "out", verbose=False)
@@ -105,6 +105,10 @@ def test_object_stores_are_read_and_written(files: list[Path], tmp_path: Path) -
     fsspec.filesystem("memory").get("/vectors", str(tmp_path / "here"), recursive=True)
     assert vectors(tmp_path / "here") == of_files(files, tmp_path / "plain")
     assert read_embeddings(tmp_path / "here").vectors.names[0] == "memory://photos/a.tar/000.png"
+    known = [f"memory://photos/a.tar/{row:03}.png,{'ab'[row % 2]}" for row in range(20)]
+    (tmp_path / "known.csv").write_text("\n".join(["path,label", *known]))
+    data = from_embedding_files("memory://vectors", tmp_path / "known.csv", 2)
+    assert (len(data.split.labelled), len(data.split.unlabelled)) == (20, 40)
 
 
 def test_datasets_are_embedded_by_rows(
@@ -133,7 +137,7 @@ def test_every_image_is_embedded_once_though_a_worker_is_killed(
     ray = pytest.importorskip("ray", reason="ray is not installed")
     who, out = tmp_path / "who", tmp_path / "out"
     who.mkdir()
-    monkeypatch.setattr("newfound.run.embed.FEW", 5)
+    monkeypatch.setattr("newfound.run.parts.FEW", 5)
     root = Path(__file__).parents[2]
     set_there = {
         "NEWFOUND_PLUGINS": tests.run.quarters.__name__,

@@ -25,7 +25,6 @@ from newfound.report.figures import draw_estimate, verdict
 from newfound.review.next import next_source
 from newfound.review.page import write_page
 from newfound.review.review import Review
-from newfound.run.embed import Engine
 from newfound.run.embed import embed as embed_files
 from newfound.run.folder import Folder
 from newfound.run.frozen import foresee_data, load_data
@@ -251,13 +250,9 @@ def embed(
         typer.Option(min=1, help="Vectors for each image: the second of its mirror image, then of crops."),
     ] = 1,
     strict: opt.Strict = False,
-    engine: Annotated[Engine, typer.Option(help="local: on this machine; ray: on a Ray cluster.")] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="The Ray cluster, for example auto; by default this machine.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes on the cluster; by default one for each GPU or core.")
-    ] = None,
+    engine: opt.AnyEngine = "local",
+    address: opt.Address = None,
+    workers: opt.Workers = None,
 ) -> None:
     """Embed images with a pretrained encoder, for discover, estimate and calibrate --embeddings."""
     found = embed_files(images, encoder, out, views, strict, engine, address, workers)

@@ -10,7 +10,7 @@ import typer
 
 from newfound.cli.signals import time_after
 from newfound.core.errors import UsageError
-from newfound.core.source import PileKind, Source
+from newfound.core.source import Engine, PileKind, Source
 
 AUTO = "auto"
 """--num-novel where the number is to be estimated."""
@@ -86,6 +86,13 @@ StopAfter = Annotated[
     ),
 ]
 """When that is, by `time.monotonic`: one deadline for everything that a command runs."""
+AnyEngine = Annotated[Engine, typer.Option(help="local: on this machine; ray: on a Ray cluster.")]
+Address = Annotated[
+    str | None, typer.Option(help="The Ray cluster, for example auto; by default this machine.")
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes on the cluster; by default one for each GPU or core.")
+]
 HoldOut = Annotated[
     int | None, typer.Option("--hold-out", help="How many known classes to hide; by default two fifths.")
 ]

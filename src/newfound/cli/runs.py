@@ -9,13 +9,17 @@ from rich import box
 from rich.table import Column, Table
 
 from newfound.api import predict as predict_images
+from newfound.cli import options as opt
 from newfound.cli.console import console, show_left_out
 from newfound.cli.options import HoldOut, Labelled, MovedDataDir, RunFolder, StopAfter, Strict, Unlabelled
 from newfound.cli.progress import Progress
 from newfound.cli.signals import Stopping
 from newfound.core.errors import UsageError
 from newfound.core.files import check_apart, check_writable
+from newfound.data.dataset import counted
 from newfound.review.page import confidence_line, trust_lines
+from newfound.review.predict import predict_parts
+from newfound.review.review import Review
 from newfound.review.server import Live, Server
 from newfound.run.folder import Folder
 from newfound.run.trained import Pictures
@@ -26,19 +30,33 @@ from newfound.run.trust import find_hidden
 def predict(
     run: RunFolder,
     images: Annotated[
-        Path, typer.Argument(help="New images, or embeddings of them: a folder or a file as for discover.")
+        str,
+        typer.Argument(help="New images, as embed takes them, or embeddings: a folder or a file."),
     ],
     *,
     out: Annotated[
-        Path | None, typer.Option(help="The CSV to write; by default RUN/predictions.csv.")
+        str | None,
+        typer.Option(
+            help="The CSV to write, by default RUN/predictions.csv; or a folder, of Parquet files that are "
+            "written part by part, as images without limit need it."
+        ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the CSV of an earlier call.")
     ] = False,
     strict: Strict = False,
+    engine: opt.AnyEngine = "local",
+    address: opt.Address = None,
+    workers: opt.Workers = None,
 ) -> None:
     """Assign new images to the known and novel classes of a run."""
-    folder, target = Folder(run), out or run / "predictions.csv"
+    if engine == "ray" or "://" in images or (out and ("://" in out or not Path(out).suffix)):
+        place = out or str(run / "predictions")
+        done = predict_parts(Review.open(run), images, place, strict, engine, address, workers)
+        show_left_out(done.left_out)
+        console().print(f"{place}: {counted(done.images, 'image')} sorted, {done.before:,} before")
+        return
+    folder, target = Folder(run), Path(out) if out else run / "predictions.csv"
     source = folder.request().source
     if target.exists() and not overwrite:
         raise UsageError(f"{target} already exists. Add --overwrite to replace it, or choose another --out.")

@@ -11,6 +11,8 @@ from newfound.core.settings import Count, Positive
 
 PileKind = Literal["mixed", "novel"]
 """Whether unlabelled images may be of known classes too, or are of novel classes only."""
+Engine = Literal["local", "ray"]
+"""What reads sets without limit: this machine, or a Ray cluster."""
 UNSORTED = "unsorted"
 """The group of images that are in no class."""
 

@@ -7,17 +7,19 @@ fsspec where they are not on this machine. Only the part that is being read is i
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from newfound.core.errors import DataError
 from newfound.core.files import DATASETS, located, reading
 from newfound.core.registry import library
-from newfound.data.decode import digest_of
 from newfound.data.files import SUFFIXES, roots_of
 from newfound.data.members import dataset, member_name, read_image
 from newfound.data.parquet import opened
 
 ROWS = 4096
 """Of a part of a dataset, or of a list of files."""
+BLOCK = 4096
+"""Images whose contents are in memory together."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,29 @@ class Rows:
                 yield name, read_image(name)
 
 
+@dataclass(frozen=True)
+class Table:
+    """A Parquet file of embeddings, here or in an object store."""
+
+    url: str
+
+    @property
+    def name(self) -> str:
+        return self.url
+
+
 Part = Files | Tar | Rows
-"""What is embedded together, anywhere; `name` identifies it."""
+"""Images that are read together, anywhere; `name` identifies it."""
+
+
+def blocks(part: Part) -> Iterator[tuple[Sequence[str], Sequence[bytes] | None]]:
+    """The images of a part, some at a time: their names, and their contents unless they are files here."""
+    if isinstance(part, Files):
+        yield part.paths, None
+        return
+    stream = part.images()
+    while block := list(islice(stream, BLOCK)):
+        yield [name for name, _ in block], [content for _, content in block]
 
 
 def parts_of(images: str) -> Sequence[Part] | None:
@@ -84,8 +107,3 @@ def parts_of(images: str) -> Sequence[Part] | None:
         return [*map(Tar, roots)]
     number = len(dataset(roots[0]).rows)
     return [Rows(roots[0], first, min(first + ROWS, number)) for first in range(0, number, ROWS)]
-
-
-def file_of(part: Part) -> str:
-    """The Parquet file of a part."""
-    return f"embeddings-{digest_of(part.name.encode())[:16]}.parquet"

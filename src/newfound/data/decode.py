@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from importlib.util import find_spec
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from time import monotonic
@@ -82,12 +83,14 @@ class Reading:
 
 
 def decode(
-    path: str | Path,
+    path: str | Path | bytes,
     size: Size | None = None,
     note: Callable[[int], None] | None = None,
     crop: bool = False,
 ) -> Pixels:
-    """One file → (H, W, 3), resized with antialiasing if `size` is given; raises whatever Pillow raises.
+    """One file, or its content → (H, W, 3), resized with antialiasing if `size` is given.
+
+    Raises whatever Pillow raises.
 
     `note` receives the largest value of a grey file with more than 8 bits. With `crop` the image keeps its
     proportions and loses what is outside the centre.
@@ -122,8 +125,9 @@ def upright_rgb(
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[ImageFile.ImageFile]:
-    with open_image(path) as file, Image.open(file) as image:
+def _opened(path: str | Path | bytes) -> Iterator[ImageFile.ImageFile]:
+    opened = BytesIO(path) if isinstance(path, bytes) else open_image(path)
+    with opened as file, Image.open(file) as image:
         yield image
 
 
@@ -149,16 +153,18 @@ def decode_all(
     reading: Reading | None = None,
     keep: bool = True,
     crop: bool = False,
+    contents: Sequence[bytes] | None = None,
 ) -> tuple[Tensor, list[int], list[str]]:
     """Files → pixels (n, 3, H, W), the rows of `paths` that could be decoded, and the others with the reason.
 
-    With `strict` the first file that cannot be decoded is an error. Without `keep` there are no pixels.
+    With `strict` the first file that cannot be decoded is an error. Without `keep` there are no pixels. The
+    `contents` are what was read already.
     """
     pixels = shared(len(paths) if keep else 0, 3, *size)
 
     def read(row: int) -> list[int]:
         peaks: list[int] = []
-        image = decode(paths[row], size, peaks.append, crop)
+        image = decode(contents[row] if contents else paths[row], size, peaks.append, crop)
         if keep:
             pixels[row] = image.transpose(2, 0, 1)
         return peaks

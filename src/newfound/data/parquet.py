@@ -1,28 +1,40 @@
-"""Embeddings in Parquet files: a path and a vector, or several views of it, in each row."""
+"""Parquet files of embeddings, a path and a vector or several views of it in each row; or of predictions."""
 
 import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import accumulate, count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import fsspec
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import DATASETS, atomic, located, open_plain
 from newfound.core.registry import library
 from newfound.core.source import EncoderVersion
 
+
+class Named(Protocol):
+    """A part, which its name identifies."""
+
+    @property
+    def name(self) -> str: ...
+
+
+P = TypeVar("P", bound=Named)
 Floats = npt.NDArray[np.floating]
 Rows = npt.NDArray[np.int64]
 ROWS = 4096
 """Of a file, if nothing interrupts it."""
 KEY = b"newfound"
 """Where the metadata of a file say how it was made."""
+REPEATED = ("encoder", "class", "kind", "nearest")
+"""Columns with few values."""
 MANIFEST = "manifest.json"
 """In an object store, the files that belong together."""
 
@@ -39,41 +51,113 @@ class Made(BaseModel, extra="forbid", frozen=True):
         return [f"{key}={value}" for key, value in mine.items() if others[key] != value]
 
 
+class Answered(BaseModel, extra="forbid", frozen=True):
+    """Which run, as its review had left it, sorted images."""
+
+    run: str
+    """A digest."""
+
+
+MADE: TypeAdapter[Made | Answered] = TypeAdapter(Made | Answered)
+
+
 class Manifest(BaseModel, extra="forbid"):
     """What a call left in an object store; a part that was being written is not among its files."""
 
-    made: Made
+    made: Made | Answered
     files: list[str]
 
 
-class Shards:
-    """A folder of Parquet files that grows: path, embedding, encoder, digest of the image file.
+class PartFolder:
+    """A folder of Parquet files, or a URL of one that fsspec knows; a file is there once it is whole."""
 
-    Paths are relative to the folder, so images and embeddings can move together. The embedding of an image is
-    a list of D numbers, or with several views a list of V such lists, all in float16.
-    """
+    stem: str
+    """What the names of its files begin with."""
 
-    def __init__(self, folder: str | Path, made: Made) -> None:
-        """Vectors that were made in another way are refused; the folder may be a URL that fsspec knows."""
+    def __init__(self, folder: str | Path, made: Made | Answered) -> None:
+        """Files that were made in another way are refused."""
         self.folder, self.made = str(folder), made
-        self.files = _parquet_files(self.folder)
-        self._names: list[str] = []
-        self._vectors: list[Floats] = []
-        self._digests: list[str] = []
+        self.files = parquet_files(self.folder)
         for path in self.files:
-            found = _made(path)
-            if found is None:
-                raise UsageError(f"{path} was not written by newfound.", Hint.NEW_FOLDER)
-            if differing := found.differences(made):
-                raise UsageError(f"{folder} holds embeddings with {', '.join(differing)}.", Hint.NEW_FOLDER)
+            if others := self._others(_made(path)):
+                raise UsageError(f"{folder} holds {others}.", Hint.NEW_FOLDER)
+
+    def _others(self, found: Made | Answered | None) -> str:
+        """What a file holds that was made in another way; empty if it was made in the same."""
+        raise NotImplementedError
 
     def names(self) -> Iterator[str]:
-        """The absolute path of every image that has a vector."""
+        """The absolute path of every image in it."""
         parquet = import_pyarrow().parquet
         for path in self.files:
             with opened(path) as file:
-                for name in parquet.read_table(file, columns=["path"]).column(0).to_pylist():
+                column = parquet.read_schema(file).names[0]
+            with opened(path) as file:
+                for name in parquet.read_table(file, columns=[column]).column(0).to_pylist():
                     yield located(name, self.folder)
+
+    def missing(self, parts: Sequence[P]) -> list[P]:
+        """The parts that have no file yet."""
+        there = {os.path.basename(path) for path in self.files}
+        return [part for part in parts if self.file_of(part) not in there]
+
+    def file_of(self, part: Named) -> str:
+        """The file of a part."""
+        return f"{self.stem}-{blake2b(part.name.encode(), digest_size=16).hexdigest()[:16]}.parquet"
+
+    def put(self, name: str, columns: dict[str, Any]) -> str:
+        """Write columns as the file `name`; returns its path."""
+        pa, path = import_pyarrow(), os.path.join(self.folder, name)
+        table = pa.table(columns).replace_schema_metadata({KEY: self.made.model_dump_json()})
+        repeated = [column for column in columns if column in REPEATED]
+        if "://" in path:
+            whole = pa.BufferOutputStream()
+            pa.parquet.write_table(table, whole, use_dictionary=repeated)
+            _put(path, whole.getvalue().to_pybytes())
+        else:
+            with atomic(Path(path)) as temporary:
+                pa.parquet.write_table(table, temporary, use_dictionary=repeated)
+        return path
+
+    def finish(self) -> None:
+        """Say which files there are now, where that is not a matter of course."""
+        if "://" in self.folder:
+            files = [os.path.basename(path) for path in parquet_files(self.folder)]
+            manifest = Manifest(made=self.made, files=files)
+            _put(os.path.join(self.folder, MANIFEST), manifest.model_dump_json(indent=2).encode())
+
+    def relative(self, name: str) -> str:
+        """The path of an image as the files have it, so that images and files can move together."""
+        if "://" in name + self.folder or name.startswith(DATASETS):
+            return name
+        try:
+            return os.path.relpath(name, self.folder)
+        except ValueError:  # another drive on Windows
+            return os.path.abspath(name)
+
+
+class Shards(PartFolder):
+    """Embeddings: path, embedding, encoder, digest of the image file.
+
+    The embedding of an image is a list of D numbers, or with several views a list of V such lists, all in
+    float16.
+    """
+
+    stem = "embeddings"
+    made: Made
+
+    def __init__(self, folder: str | Path, made: Made) -> None:
+        """Vectors that were made in another way are refused."""
+        super().__init__(folder, made)
+        self._names: list[str] = []
+        self._vectors: list[Floats] = []
+        self._digests: list[str] = []
+
+    def _others(self, found: Made | Answered | None) -> str:
+        if not isinstance(found, Made):
+            return "Parquet files that are no embeddings by newfound"
+        differing = found.differences(self.made)
+        return f"embeddings with {', '.join(differing)}" if differing else ""
 
     def add(self, names: Sequence[str], vectors: Floats, digests: Sequence[str]) -> None:
         """Images with their vectors (n, V, D); a file is written once there are enough."""
@@ -93,41 +177,28 @@ class Shards:
         self._names, self._vectors, self._digests = [], [], []
 
     def publish(self, name: str, images: Sequence[str], vectors: Floats, digests: Sequence[str]) -> str:
-        """Write images with their vectors (n, V, D) as the file `name`, which is there once it is whole."""
-        pa, made = import_pyarrow(), self.made
+        """Write images with their vectors (n, V, D) as the file `name`."""
+        pa = import_pyarrow()
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[2])
-        if made.views > 1:
-            column = pa.FixedSizeListArray.from_arrays(column, made.views)
-        paths, encoder = [self._relative(image) for image in images], [str(made.encoder)] * len(images)
-        columns = {"path": paths, "embedding": column, "encoder": encoder, "digest": list(digests)}
-        table = pa.table(columns).replace_schema_metadata({KEY: made.model_dump_json()})
-        path = os.path.join(self.folder, name)
-        if "://" in path:
-            whole = pa.BufferOutputStream()
-            pa.parquet.write_table(table, whole, use_dictionary=["encoder"])
-            _put(path, whole.getvalue().to_pybytes())
-        else:
-            with atomic(Path(path)) as temporary:
-                pa.parquet.write_table(table, temporary, use_dictionary=["encoder"])
-        return path
-
-    def finish(self) -> None:
-        """Say which files there are now, where that is not a matter of course."""
-        if "://" in self.folder:
-            files = [os.path.basename(path) for path in _parquet_files(self.folder)]
-            manifest = Manifest(made=self.made, files=files)
-            _put(os.path.join(self.folder, MANIFEST), manifest.model_dump_json(indent=2).encode())
-
-    def _relative(self, name: str) -> str:
-        if "://" in name + self.folder or name.startswith(DATASETS):
-            return name
-        try:
-            return os.path.relpath(name, self.folder)
-        except ValueError:  # another drive of Windows
-            return os.path.abspath(name)
+        if self.made.views > 1:
+            column = pa.FixedSizeListArray.from_arrays(column, self.made.views)
+        paths, encoder = [*map(self.relative, images)], [str(self.made.encoder)] * len(images)
+        return self.put(
+            name, {"path": paths, "embedding": column, "encoder": encoder, "digest": list(digests)}
+        )
 
 
-def _parquet_files(folder: str) -> list[str]:
+class Answers(PartFolder):
+    """The classes of new images: the columns of the assignments."""
+
+    stem = "predictions"
+
+    def _others(self, found: Made | Answered | None) -> str:
+        return "" if found == self.made else "Parquet files that are no predictions of this run and review"
+
+
+def parquet_files(folder: str) -> list[str]:
+    """Those in a folder, or below a URL."""
     if "://" not in folder:
         return sorted(map(str, Path(folder).glob("*.parquet")))
     system, root = fsspec.core.url_to_fs(folder)
@@ -148,7 +219,7 @@ def opened(path: str | Path) -> Any:
 class RowGroup:
     """Vectors (n, D) or (n, V, D) in a part of a file, which are read when they are needed."""
 
-    def __init__(self, path: Path, number: int, length: int, digests: Sequence[str]) -> None:
+    def __init__(self, path: str, number: int, length: int, digests: Sequence[str]) -> None:
         """`digests` (n,) are those of the images, if the file has them."""
         self.path, self.number, self.length, self.digests = path, number, length, digests
         self.shape = (length, *_group(path, number).shape[1:])
@@ -161,14 +232,14 @@ class RowGroup:
         return found
 
 
-def read_parquet(path: Path) -> tuple[list[str], list[RowGroup], Made | None]:
+def read_parquet(path: str) -> tuple[list[str], list[RowGroup], Made | None]:
     """Paths, vectors, and how they were made if it says so."""
-    pa = import_pyarrow()
-    open_plain(path).close()
-    with pa.parquet.ParquetFile(path) as file:
+    pa, made = import_pyarrow(), _made(path)
+    if isinstance(made, Answered):
+        raise ValueError("it holds predictions")
+    with opened(path) as stream, pa.parquet.ParquetFile(stream) as file:
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         names = _texts(file, file.schema_arrow.names[0])
-        made = _made(path)
         digests = _texts(file, "digest") if made else []
     ends = accumulate(sizes)
     groups = [
@@ -188,10 +259,10 @@ def _texts(file: Any, column: str) -> list[str]:
 
 
 @lru_cache(2)
-def _group(path: Path, number: int) -> Floats:
+def _group(path: str, number: int) -> Floats:
     """The vectors of a row group; rows are mostly read in order, so few of them are kept."""
     pa = import_pyarrow()
-    with pa.parquet.ParquetFile(path) as file:
+    with opened(path) as stream, pa.parquet.ParquetFile(stream) as file:
         table = file.read_row_group(number)
     lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]
     if lists:
@@ -200,12 +271,12 @@ def _group(path: Path, number: int) -> Floats:
     return np.stack(columns, 1).astype(np.float32)
 
 
-def _made(path: str | Path) -> Made | None:
-    """How the vectors of a file were made; None if it is not ours."""
+def _made(path: str) -> Made | Answered | None:
+    """How a file was made; None if it is not ours."""
     try:
         with opened(path) as file:
             metadata = import_pyarrow().parquet.read_schema(file).metadata or {}
-        return Made.model_validate_json(metadata.get(KEY, b""))
+        return MADE.validate_json(metadata.get(KEY, b""))
     except ValueError:  # also what pydantic and pyarrow raise
         return None
 

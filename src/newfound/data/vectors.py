@@ -2,6 +2,7 @@
 
 import csv
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -26,7 +27,7 @@ from newfound.data.dataset import Dataset, Look, Split
 from newfound.data.files import labelled_files
 from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.own import own_dataset
-from newfound.data.parquet import Floats, Made, RowGroup, Rows, read_parquet
+from newfound.data.parquet import Floats, Made, RowGroup, Rows, parquet_files, read_parquet
 
 log = logging.getLogger(__name__)
 CHUNK = 4096
@@ -218,13 +219,13 @@ def _dataset(
     return own_dataset("embeddings", split, [str(label) for label in classes], "", ())
 
 
-def holds_vectors(path: Path) -> bool:
-    """Whether a path names embeddings rather than images; a CSV may be either, and counts as images."""
-    return path.suffix in (".parquet", ".npy") or any(path.glob("*.parquet"))
+def holds_vectors(place: str) -> bool:
+    """Whether embeddings are named rather than images; a CSV may be either, and counts as images."""
+    return place.endswith((".parquet", ".npy")) or bool(parquet_files(place))
 
 
 def load_vectors(
-    path: Path, look: Look, encoder: EncoderVersion | None
+    path: str, look: Look, encoder: EncoderVersion | None
 ) -> tuple[StoredVectors, tuple[str, ...]]:
     """The vectors in files, by the same encoder as those of a run; none is left out."""
     found = read_embeddings(path)
@@ -277,7 +278,7 @@ def from_embedding_files(
 
     `labelled` is a CSV or a folder with one subfolder per class; all other vectors are unlabelled.
     """
-    table, known = Path(embeddings), Path(labelled)
+    table, known = str(embeddings), Path(labelled)
     found = read_embeddings(table)
     names = found.vectors.names
     rows = {name: row for row, name in enumerate(names)}
@@ -290,7 +291,7 @@ def from_embedding_files(
     given = encoded(np.array([labels.get(name, str(UNLABELLED)) for name in names]), len(names))
     dataset = _dataset(found.vectors, *given, num_novel, pile)
     source = Source(
-        embeddings=str(table),
+        embeddings=table,
         labelled=str(known),
         num_novel=num_novel,
         pile=pile,
@@ -309,23 +310,25 @@ class Embeddings:
     """What made them, if the files say so."""
 
 
-def read_embeddings(path: Path) -> Embeddings:
+def read_embeddings(place: str | Path) -> Embeddings:
     """Read a folder of Parquet files, one of them, a CSV, or a `.npy` array beside a `.txt` list of paths.
 
-    The first column of a table is the path; the others are the features, or one of them is a list of those,
-    or of V such lists. Relative paths start at the folder of the file.
+    Parquet files may be in an object store. The first column of a table is the path; the others are the
+    features, or one of them is a list of those, or of V such lists. Relative paths start at the folder of the
+    file.
     """
-    shards = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    path = str(place)
+    shards = parquet_files(path) or [path]
     readers = {".parquet": read_parquet, ".csv": _read_table, ".npy": _read_array}
-    if not shards or any(each.suffix not in readers for each in shards):
+    if any(os.path.splitext(each)[1] not in readers for each in shards):
         raise UsageError(f"Embeddings are Parquet files, a .csv or a .npy file, got {path}.")
     names, parts, made = list[str](), list[Stored](), set[Made | None]()
     for shard in shards:
         with reading(shard, "a file of embeddings", DataError):
-            found, stored, origin = readers[shard.suffix](shard)
+            found, stored, origin = readers[os.path.splitext(shard)[1]](shard)
             if len(found) != sum(map(len, stored)):
                 raise ValueError(f"it has {sum(map(len, stored))} vectors for {len(found)} paths")
-            names += [located(name, shard.parent) for name in found]
+            names += [located(name, os.path.dirname(shard)) for name in found]
         parts += stored
         made.add(origin)
     if len({each.shape[1:] for each in parts}) > 1 or len(made) > 1:
@@ -338,13 +341,13 @@ def read_embeddings(path: Path) -> Embeddings:
 Table = tuple[list[str], Sequence[Stored], Made | None]
 
 
-def _read_table(path: Path) -> Table:
-    rows = [row for row in csv.reader(StringIO(read_text(path), newline="")) if row][1:]
+def _read_table(path: str) -> Table:
+    rows = [row for row in csv.reader(StringIO(read_text(Path(path)), newline="")) if row][1:]
     return [row[0] for row in rows], [np.array([row[1:] for row in rows], np.float32)], None
 
 
-def _read_array(path: Path) -> Table:
-    names = read_text(path.with_suffix(".txt")).splitlines()
+def _read_array(path: str) -> Table:
+    names = read_text(Path(path).with_suffix(".txt")).splitlines()
     open_plain(path).close()
     array = np.lib.format.open_memmap(path, mode="r")
     return [name for name in names if name], [array], None

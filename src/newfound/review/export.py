@@ -178,7 +178,7 @@ def _foreign(review: Review) -> list[str]:
         outside = [each for each in outside if not each[1].startswith(archives)]
         lists = [place for place in places if place.is_file()] if outside else []
         allowed |= {located(path) for each in lists for path, _ in unlabelled_files(each)}
-        allowed |= {*read_embeddings(Path(source.embeddings)).vectors.names} if source.embeddings else set()
+        allowed |= {*read_embeddings(source.embeddings).vectors.names} if source.embeddings else set()
     return [name for name, path in outside if path not in allowed]
 
 

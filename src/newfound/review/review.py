@@ -3,12 +3,12 @@
 import os
 import unicodedata
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,9 @@ from newfound.run.assignments import COLUMNS, Assignments, inert, write_csv
 from newfound.run.folder import Folder
 from newfound.run.models import Classes, Versioned
 from newfound.run.pile import Pile
+
+if TYPE_CHECKING:
+    from newfound.run.trained import Prediction
 
 LONGEST_NAME = 100
 Rows = Annotated[Sequence[int], BeforeValidator(lambda rows: getattr(rows, "tolist", lambda: rows)())]
@@ -154,16 +157,26 @@ class Review:
                 found.append(ReviewedClass(key, name, kind, rows, mean))
         return found
 
-    def predict(self, images: Path, strict: bool = False) -> "Predictions":
+    @property
+    def has_splits(self) -> bool:
+        """Whether a class was split, which takes the features of images to repeat."""
+        return any(isinstance(edit, Split) for edit in self.edits)
+
+    def predict(self, images: str | Path, strict: bool = False) -> "Predictions":
         """Sort new images into the classes that the edits have left.
 
-        They are a folder, a CSV, a list of files or one file. A copy of an image has its class and its
-        confidence, which is 1 if the image was labelled or a reviewer has settled its class.
+        They are a folder, a CSV, a list of files or one file, tar files, a dataset, or embeddings.
         """
-        from newfound.run.trained import predict  # imports torch, which no other part of a review needs
+        from newfound.run.trained import Predictor  # imports torch, which no other part of a review needs
 
-        split = any(isinstance(edit, Split) for edit in self.edits)
-        found = predict(self.folder, images, strict, with_features=split)
+        return self.sorted(Predictor(self.folder, strict, self.has_splits)(str(images)))
+
+    def sorted(self, found: "Prediction") -> "Predictions":
+        """The classes that the edits have left of what the run predicts.
+
+        A copy of an image has its class and its confidence, which is 1 if the image was labelled or a
+        reviewer has settled its class.
+        """
         features = np.empty((0, 0)) if found.features is None else found.features
         left, names = shares_after(self.edits, found.shares, self.found, by_features(features)), self.names
         dismissed = left.pop(UNSORTED_ID)
@@ -315,11 +328,15 @@ class Predictions(Versioned):
     left_out: list[str]
     """Files that could not be read, each with the reason."""
 
+    def rows(self) -> Iterator[tuple[str, str, str, float, str]]:
+        """The columns of the assignments, for each image."""
+        return zip(self.images, self.classes, self.kinds, self.confidence, self.nearest, strict=True)
+
     def write(self, path: Path) -> None:
-        """As CSV, with the columns of the assignments."""
-        shares = (f"{share:.4f}" for share in self.confidence)
-        classes, nearest = map(inert, self.classes), map(inert, self.nearest)
-        write_csv(path, COLUMNS, zip(self.images, classes, self.kinds, shares, nearest, strict=True))
+        """As CSV."""
+        rows = ((*row[:3], f"{row[3]:.4f}", row[4]) for row in self.rows())
+        inert_rows = ((image, inert(name), *rest, inert(nearest)) for image, name, *rest, nearest in rows)
+        write_csv(path, COLUMNS, inert_rows)
 
 
 def composed(name: str) -> str:

@@ -2,12 +2,13 @@
 
 import io
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
@@ -16,15 +17,17 @@ from newfound.core.errors import DataError, Hint, UsageError
 from newfound.core.files import check_apart, located, write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
+from newfound.data.archives import Part, Table, blocks
 from newfound.data.dataset import Dataset
-from newfound.data.decode import scaled
+from newfound.data.decode import decode_all, digest_of, scaled
 from newfound.data.folders import load_pile
-from newfound.data.images import ImageSet
+from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.members import is_there
 from newfound.data.vectors import StoredVectors, Vectors, holds_vectors, load_vectors
 from newfound.data.workers import read_each
 from newfound.engine.checkpoint import load_strictly
 from newfound.engine.device import resolve_device, resolve_precision
+from newfound.engine.embedding import Embedder
 from newfound.engine.evaluate import Viewer, outside, scores_of
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
@@ -157,29 +160,72 @@ class Prediction:
     """(n,) of their contents, if they are files."""
 
 
-def predict(folder: Folder, images: Path, strict: bool = False, with_features: bool = False) -> Prediction:
-    """The probabilities of all classes for new images."""
-    run = Trained.load(folder)
-    if not run.method.joint:
-        log.warning(
-            "%s scores known and novel classes separately; which of them an image is in is only a guess",
-            folder.request().method,
-        )
-    pile: ImageSet
-    look, source = run.state.look, folder.request().source
-    if look.kind == "vectors" and (not source.frozen or holds_vectors(images)):
-        pile, skipped = load_vectors(images, look, source.embedded_by)
-    elif source.frozen:
-        pile, skipped = load_pile(images, look.stored, strict, frozen=Embeddings(source, folder.cache))
-    else:
-        pile, skipped = load_pile(images, look.stored, strict, look.crops)
-    shares = run.shares(pile)
-    features = run.features(pile).cpu().numpy() if with_features else None
-    unsorted, extent = np.zeros(len(shares), dtype=bool), Pile.read(folder.pile).extent
-    if extent:
-        unsorted = outside(extent, pile, shares.argmax(1), run.viewer)
-    paths = [*map(located, pile.names)]
-    return Prediction(paths, shares, features, skipped, unsorted, pile.contents())
+def takes_vectors(source: Source, place: str) -> bool:
+    """Whether new images of a run are embeddings of them, as those in this place are."""
+    return source.name == "vectors" and (not source.frozen or holds_vectors(place))
+
+
+class Predictor:
+    """A run that new images are shown to."""
+
+    def __init__(self, folder: Folder, strict: bool = False, with_features: bool = False) -> None:
+        self.run, self.source = Trained.load(folder), folder.request().source
+        self.strict, self.with_features = strict, with_features
+        self.extent, self.look = Pile.read(folder.pile).extent, self.run.state.look
+        self.frozen = Embeddings(self.source, folder.cache) if self.source.frozen else None
+        if not self.run.method.joint:
+            log.warning(
+                "%s scores known and novel classes separately; which of them an image is in is only a guess",
+                folder.request().method,
+            )
+
+    def __call__(self, place: str) -> Prediction:
+        """The images of a folder, a CSV, a list or one file, or embeddings of them."""
+        pile: ImageSet
+        if takes_vectors(self.source, place):
+            pile, skipped = load_vectors(place, self.look, self.source.embedded_by)
+        else:
+            pile, skipped = load_pile(
+                Path(place), self.look.stored, self.strict, self.look.crops, frozen=self.frozen
+            )
+        return self._predicted(pile, pile.contents(), skipped)
+
+    def part(self, part: Part | Table) -> Iterator[Prediction]:
+        """The images of a part, some at a time, or the embeddings in a file."""
+        if isinstance(part, Table):
+            vectors, _ = load_vectors(part.url, self.look, self.source.embedded_by)
+            yield self._predicted(vectors, vectors.contents(), ())
+            return
+        for names, contents in blocks(part):
+            if self.frozen:
+                yield self._embedded(names, contents, self.frozen.embedder)
+            else:
+                yield self._decoded(names, contents)
+
+    def _embedded(
+        self, names: Sequence[str], contents: Sequence[bytes] | None, embedder: Embedder
+    ) -> Prediction:
+        batches = list(embedder.files(names, self.strict, contents))
+        kept = [names[row] for batch in batches for row in batch.rows]
+        vectors = torch.cat([batch.vectors for batch in batches]).float()
+        images = Vectors(F.normalize(vectors, dim=-1).half(), kept)
+        digests = [digest for batch in batches for digest in batch.digests]
+        return self._predicted(images, digests, [failed for batch in batches for failed in batch.failed])
+
+    def _decoded(self, names: Sequence[str], contents: Sequence[bytes] | None) -> Prediction:
+        size = (self.look.stored, self.look.stored)
+        pixels, kept, failed = decode_all(names, size, self.strict, crop=self.look.crops, contents=contents)
+        images = ResidentImages(pixels, [names[row] for row in kept])
+        digests = [digest_of(contents[row]) for row in kept] if contents else images.contents()
+        return self._predicted(images, digests, failed)
+
+    def _predicted(self, pile: ImageSet, digests: Sequence[str], skipped: Sequence[str]) -> Prediction:
+        shares = self.run.shares(pile) if len(pile) else np.empty((0, self.run.method.task.num_classes))
+        features = self.run.features(pile).cpu().numpy() if self.with_features and len(pile) else None
+        unsorted = np.zeros(len(shares), dtype=bool)
+        if self.extent and len(pile):
+            unsorted = outside(self.extent, pile, shares.argmax(1), self.run.viewer)
+        return Prediction([*map(located, pile.names)], shares, features, skipped, unsorted, digests)
 
 
 @dataclass(frozen=True)

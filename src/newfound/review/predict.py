@@ -1,0 +1,113 @@
+"""Sort many new images into the classes of a run, part by part, on this machine or on a Ray cluster."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from newfound.core.files import check_apart, check_writable, located
+from newfound.core.source import Engine
+from newfound.data.archives import Part, Table, parts_of
+from newfound.data.dataset import counted
+from newfound.data.folders import pile_files
+from newfound.data.parquet import Answered, Answers, import_pyarrow, parquet_files
+from newfound.review.review import Review
+from newfound.run.assignments import COLUMNS
+from newfound.run.folder import Folder
+from newfound.run.parts import Done, PartsReport, in_parts, work_through
+from newfound.run.trained import Predictor, takes_vectors
+
+log = logging.getLogger(__name__)
+
+
+def predict_parts(
+    review: Review,
+    images: str,
+    out: str,
+    strict: bool = False,
+    engine: Engine = "local",
+    address: str | None = None,
+    workers: int | None = None,
+) -> PartsReport:
+    """Sort the images that are not in the folder `out` yet: what `embed` takes, or its embeddings.
+
+    What was sorted stays, whatever stops the call.
+    """
+    import_pyarrow()  # before any work
+    images, answers = located(images), Answers(out, answered(review))
+    arguments = review, images, answers, strict, engine, address, workers
+    if "://" in out:
+        return _sorted(*arguments)
+    check_writable(Path(out) / "predictions")
+    check_apart(Path(out), review.source.labelled, review.source.unlabelled, images)
+    with Folder(Path(out)).locked():
+        return _sorted(*arguments)
+
+
+def answered(review: Review) -> Answered:
+    """The run as its review has left it."""
+    folder = review.folder
+    edits = folder.edits.read_bytes() if folder.edits.exists() else b""
+    return Answered(run=blake2b(folder.results.read_bytes() + edits, digest_size=16).hexdigest())
+
+
+def _sorted(
+    review: Review,
+    images: str,
+    answers: Answers,
+    strict: bool,
+    engine: Engine,
+    address: str | None,
+    workers: int | None,
+) -> PartsReport:
+    left_out, missing = list[str](), list[Part | Table]()
+    parts: Sequence[Part | Table] | None
+    if takes_vectors(review.source, images):
+        parts = [Table(path) for path in parquet_files(images) or [images]]
+    else:
+        parts = parts_of(images)
+    if parts is None:
+        paths, left_out = pile_files(Path(images))
+        known = set(answers.names())
+        new = [path for path in paths if located(path) not in known]
+        missing += in_parts(new, workers)
+        before = len(paths) - len(new)
+    else:
+        missing += answers.missing(parts)
+        before = len(parts) - len(missing)
+    log.info(f"{counted(len(missing), 'part')} to sort, {before:,} sorted before")
+    folder = review.folder
+    kept = (*folder.files, folder.edits)
+    files = {path.name: path.read_bytes() for path in kept if path.exists() and path != folder.report}
+    make = partial(Worker, files if engine == "ray" else folder.path, answers, strict)
+    done, failed = work_through(missing, make, engine, address, workers)
+    answers.finish()
+    return PartsReport(done, before, (*left_out, *failed))
+
+
+class Worker:
+    """Sorts the images of parts, each into a file of its own."""
+
+    def __init__(self, run: Path | Mapping[str, bytes], answers: Answers, strict: bool) -> None:
+        """The run is a folder, or on another machine its files."""
+        if isinstance(run, Mapping):
+            self._copy = TemporaryDirectory()
+            for name, content in run.items():
+                Path(self._copy.name, name).write_bytes(content)
+        self.review = Review.open(self._copy.name if isinstance(run, Mapping) else run)
+        self.predictor = Predictor(self.review.folder, strict, self.review.has_splits)
+        self.answers = answers
+
+    def __call__(self, part: Part | Table) -> Done:
+        found = [self.review.sorted(each) for each in self.predictor.part(part)]
+        failed = [each for block in found for each in block.left_out]
+        rows = [row for block in found for row in block.rows()]
+        if rows:
+            columns: dict[str, list[object]] = {
+                name: list(values) for name, values in zip(COLUMNS, zip(*rows, strict=True), strict=True)
+            }
+            columns["image"] = [self.answers.relative(str(image)) for image in columns["image"]]
+            self.answers.put(self.answers.file_of(part), columns)
+        return len(rows), failed

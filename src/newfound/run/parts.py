@@ -1,0 +1,99 @@
+"""Work on many images part by part, on this machine or on a Ray cluster; each part is published whole."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any, Generic, TypeVar
+
+from newfound.core.registry import library
+from newfound.core.source import Engine
+from newfound.data.archives import ROWS, Files
+from newfound.data.dataset import counted
+
+log = logging.getLogger(__name__)
+P = TypeVar("P")
+FEW = 64
+"""The fewest files of a part that a worker of a cluster gets."""
+Done = tuple[int, list[str]]
+"""How many images of a part were used, and those that could not be read."""
+Work = Callable[[P], Done]
+"""Works on a part, and publishes it; a part that is worked on twice is there once."""
+
+
+@dataclass(frozen=True)
+class PartsReport:
+    """What a call did."""
+
+    images: int
+    """How many images it worked on."""
+    before: int
+    """How many more were done already; of tar files, datasets and embeddings, how many parts."""
+    left_out: tuple[str, ...]
+    """Files that are not used, each with the reason."""
+
+
+def in_parts(paths: Sequence[str], workers: int | None) -> list[Files]:
+    """Files in parts, several for each worker."""
+    size = min(ROWS, max(len(paths) // (4 * (workers or 1)), FEW))
+    return [Files(paths[first : first + size]) for first in range(0, len(paths), size)]
+
+
+def work_through(
+    parts: Sequence[P], make: Callable[[], Work[P]], engine: Engine, address: str | None, workers: int | None
+) -> Done:
+    """All parts, one after another, or many at a time on a cluster, each of whose workers calls `make`."""
+    results = _on_cluster(parts, make, address, workers) if engine == "ray" else _here(parts, make)
+    done, left_out = 0, list[str]()
+    for place, (number, failed) in enumerate(results, start=1):
+        done += number
+        left_out += failed
+        log.info(f"part {place:,}/{len(parts):,}, {counted(done, 'image')}")
+    return done, left_out
+
+
+def _here(parts: Sequence[P], make: Callable[[], Work[P]]) -> Iterator[Done]:
+    if parts:
+        yield from map(make(), parts)
+
+
+class ClusterWorker(Generic[P]):
+    """A worker as Ray Data calls it."""
+
+    def __init__(self, parts: Sequence[P], make: Callable[[], Work[P]]) -> None:
+        self.parts, self.work = parts, make()
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """The rows of parts → what was done with them."""
+        results: list[Done] = []
+        # Processes that are forked from one of Ray's may hang, and on another thread none is.
+        thread = Thread(target=lambda: results.extend(map(self.work, (self.parts[n] for n in batch["id"]))))
+        thread.start()
+        thread.join()
+        if len(results) < len(batch["id"]):
+            raise RuntimeError("a part could not be worked on; the reason is above")
+        return {"images": [number for number, _ in results], "failed": ["\n".join(f) for _, f in results]}
+
+
+def _on_cluster(
+    parts: Sequence[P], make: Callable[[], Work[P]], address: str | None, workers: int | None
+) -> Iterator[Done]:
+    """A part that a killed worker had begun is given to another one."""
+    library("ray.data", "ray")
+    ray = library("ray", "ray")
+    if not parts:
+        return
+    if not ray.is_initialized():
+        ray.init(address=address, log_to_driver=False)
+    found = ray.cluster_resources()
+    gpus, number = int(found.get("GPU", 0)), int(found.get("CPU", 1))
+    rows = ray.data.range(len(parts), override_num_blocks=len(parts)).map_batches(
+        ClusterWorker,
+        batch_size=1,
+        fn_constructor_kwargs={"parts": list(parts), "make": make},
+        concurrency=min(workers or gpus or number, len(parts)),
+        num_gpus=1 if gpus else None,
+        num_cpus=0.5,
+    )
+    for row in rows.iter_rows():
+        yield int(row["images"]), row["failed"].splitlines()
