@@ -144,7 +144,7 @@ def watched(*command: str) -> tuple[float, float]:
     start, peak, process = time.perf_counter(), 0.0, started(*command)
     while process.poll() is None:
         looked = time.process_time()
-        peak = max(peak, _resident_mib(process.pid))
+        peak = max(peak, resident_mib(process.pid))
         time.sleep(max(0.1, 30 * (time.process_time() - looked)))  # to count many pages takes long
     if process.returncode:
         raise RuntimeError(f"`newfound {' '.join(command)}` failed with {process.returncode}")
@@ -160,7 +160,7 @@ def started(*command: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _resident_mib(pid: int) -> float:
+def resident_mib(pid: int) -> float:
     """Of a process and its children; a page that several of them map counts once."""
     kib = 0
     with suppress(FileNotFoundError, ProcessLookupError):  # one has ended

@@ -4,14 +4,20 @@
 
 Each argument makes so many vectors, or JPEG files of 64 pixels in tar files, which are embedded first. One in
 eleven is labelled, of a known class; the others are a pile of known and novel classes, in which k-means and
-the default method find the novel ones. The run of the latter then predicts all vectors.
+the default method find the novel ones. The run of the latter then predicts all vectors. Steps may be measured
+one at a time, and a call that was stopped goes on, if the data stay:
+
+    python -m benchmarks.scale --out results/scale.json --place FOLDER --steps embed images:1000000
 """
 
 import os
-import resource
+import signal
+import sys
 import tarfile
+import time
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,8 +28,8 @@ import torch
 from PIL import Image
 from pydantic import BaseModel
 
-from benchmarks.embed import QUALITY, pictures, watched
-from newfound.core.files import read_record, write_record
+from benchmarks.embed import QUALITY, pictures, resident_mib, started
+from newfound.core.files import atomic, read_record, write_record
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
@@ -84,46 +90,87 @@ class Scale(BaseModel):
     predictions: list[Call] = []
 
 
+class Spent(BaseModel):
+    """What a call has taken so far; it may have been stopped, and begun again."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_mib: float = 0.0
+
+
 def main() -> None:
     parser = ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="calls are added to those in it")
-    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--steps", default=",".join(("embed", *METHODS, "predict")))
+    parser.add_argument("--place", type=Path, help="a folder for the data, which stay, to go on later")
     parser.add_argument("calls", nargs="+", metavar="vectors:NUMBER|images:NUMBER")
     given = parser.parse_args()
-    here = provenance(torch.device("cpu"))
-    record = read_record(given.out, Scale) if given.out.exists() else Scale(versions=here.versions)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     for call in given.calls:
         data, number = call.split(":")[0], int(call.split(":")[1])
         with TemporaryDirectory() as folder:
-            place = Path(folder)
-            if data == "images":
-                classes, vectors = _write_tars(place / "tars", number), "feats"
-                words = ("embed", f"{place}/tars", "--encoder", "small-random", "--out", f"{place}/feats")
-                record.embeds.append(_called(data, number, place, *words))
-                write_record(given.out, record)
-            else:
-                classes, vectors = _write_vectors(place, number), "all.npy"
-            for method in given.methods.split(","):
-                record.discoveries.append(_discovered(data, place, vectors, classes, method))
-                write_record(given.out, record)
-            new = ("predict", f"{place}/{method}", f"{place}/{vectors}", "--out", f"{place}/new.csv")
-            record.predictions.append(_called(data, number, place, *new))
-            write_record(given.out, record)
+            place = given.place / f"{data}-{number}" if given.place else Path(folder)
+            _measure(data, number, place, given.steps.split(","), given.out)
+
+
+def _measure(data: str, number: int, place: Path, steps: Sequence[str], out: Path) -> None:
+    """The steps that are not recorded yet."""
+    place.mkdir(parents=True, exist_ok=True)
+    here = provenance(torch.device("cpu"))
+    record = read_record(out, Scale) if out.exists() else Scale(versions=here.versions)
+    classes = _write_tars(place, number) if data == "images" else _write_vectors(place, number)
+    vectors = "feats" if data == "images" else "all.npy"
+    if data == "images" and "embed" in steps and not _has(record.embeds, data, number):
+        words = ("embed", f"{place}/tars", "--encoder", "small-random", "--out", f"{place}/feats")
+        record.embeds.append(_called(data, number, place, *words))
+        write_record(out, record)
+    methods = [step for step in steps if step not in ("embed", "predict")]
+    for method in methods:
+        if not _has([run for run in record.discoveries if run.method == method], data, number):
+            record.discoveries.append(_discovered(data, place, vectors, classes, method))
+            write_record(out, record)
+    if "predict" in steps and not _has(record.predictions, data, number):
+        run = next(
+            method for method in (*methods[::-1], *METHODS[::-1]) if Folder(place / method).results.exists()
+        )
+        new = ("predict", f"{place}/{run}", f"{place}/{vectors}", "--out", f"{place}/answers")
+        record.predictions.append(_called(data, number, place, *new))
+        write_record(out, record)
+
+
+def _has(calls: Sequence[Call], data: str, number: int) -> bool:
+    found = any((call.data, call.number) == (data, number) for call in calls)
+    if found:
+        print(f"{data}:{number} is recorded already; remove it from the record to measure it again")
+    return found
 
 
 def _called(data: str, number: int, place: Path, *words: str) -> Call:
-    """What a call took."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds, peak = watched(*words)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    """What a call took; if it was stopped before, with what it took then."""
+    taken = place / f"spent-{words[0]}-{words[1].replace(os.sep, '_')}.json"
+    before = read_record(taken, Spent) if taken.exists() else Spent()
+    spent, start, process = before, time.perf_counter(), started(*words)
+    try:
+        while process.poll() is None:
+            spent = Spent(
+                seconds=before.seconds + time.perf_counter() - start,
+                cpu_seconds=max(spent.cpu_seconds, before.cpu_seconds + cpu_seconds(process.pid)),
+                peak_mib=max(spent.peak_mib, resident_mib(process.pid)),
+            )
+            write_record(taken, spent)
+            time.sleep(1)
+    finally:
+        process.terminate()
+        process.wait()
+    if process.returncode:
+        raise RuntimeError(f"`newfound {' '.join(words)}` failed with {process.returncode}")
+    taken.unlink(missing_ok=True)
     here, command = provenance(torch.device("cpu")), " ".join(["newfound", *words])
     return Call(
         data=data,
         number=number,
         command=command.replace(str(place), "FOLDER"),
-        seconds=seconds,
-        cpu_seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        peak_mib=peak,
+        **spent.model_dump(),
         commit=here.commit,
         hardware=here.hardware,
         load=os.getloadavg()[2],
@@ -132,13 +179,13 @@ def _called(data: str, number: int, place: Path, *words: str) -> Call:
 
 def _discovered(data: str, place: Path, vectors: str, classes: Classes, method: str) -> Discovery:
     """A run on vectors, and how well it sorted them."""
-    out = place / method
+    run = Folder(place / method)
     words = [
         *("discover", method, f"seed={SEED}", "--embeddings", f"{place}/{vectors}"),
         *("--labelled", f"{place}/known.csv", "--num-novel", str(NOVEL), "--pile", "mixed"),
-        *("--out", str(out)),
+        *("--out", str(run.path), *(("--resume",) if run.config.exists() else ())),
     ]
-    called, run = _called(data, len(classes), place, *words), Folder(out)
+    called = _called(data, len(classes), place, *words)
     results = run.read_results()
     assert results.classes is not None
     assigned = Assignments.read(run.assignments, results.classes)
@@ -154,15 +201,18 @@ def _discovered(data: str, place: Path, vectors: str, classes: Classes, method: 
 
 def _write_tars(place: Path, number: int) -> Classes:
     """Tar files of so many JPEG files each, all of them different, and known.csv; the classes (n,)."""
-    random, classes = np.random.default_rng(SEED), _classes(number)
-    place.mkdir()
-    bases = pictures(KNOWN + NOVEL, (SIDE, SIDE))
+    classes, bases = _classes(number), pictures(KNOWN + NOVEL, (SIDE, SIDE))
+    (place / "tars").mkdir(exist_ok=True)
 
     def name(row: int) -> str:
-        return f"part-{row // IN_TAR:05}.tar/{row:08}.jpg"
+        return f"tars/part-{row // IN_TAR:05}.tar/{row:08}.jpg"
 
     for first in range(0, number, IN_TAR):
-        with tarfile.open(place / os.path.dirname(name(first)), "w") as tar:
+        path = (place / name(first)).parent
+        if path.exists():
+            continue
+        random = np.random.default_rng([SEED, first])
+        with atomic(path) as temporary, tarfile.open(temporary, "w") as tar:
             for row in range(first, min(first + IN_TAR, number)):
                 noise = random.integers(0, NOISE, bases[0].shape, np.uint8)
                 picture = np.roll(
@@ -174,13 +224,16 @@ def _write_tars(place: Path, number: int) -> Classes:
                 about.size = file.tell()
                 file.seek(0)
                 tar.addfile(about, file)
-    _write_labels(place.parent / "known.csv", classes, lambda row: f"tars/{name(row)}")
+        print(f"written: {path.name}", flush=True)
+    _write_labels(place / "known.csv", classes, name)
     return classes
 
 
 def _write_vectors(place: Path, number: int) -> Classes:
-    """all.npy, all.txt and known.csv; the classes (n,)."""
+    """all.npy, all.txt and known.csv, unless they are there; the classes (n,)."""
     random, classes = np.random.default_rng(SEED), _classes(number)
+    if (place / "known.csv").exists():
+        return classes
     means = SPREAD * random.standard_normal((KNOWN + NOVEL, FEATURES), np.float32)
     stored = np.lib.format.open_memmap(place / "all.npy", "w+", np.float16, (number, FEATURES))
     for first in range(0, number, ROWS):
@@ -198,6 +251,15 @@ def _classes(number: int) -> Classes:
     return np.concatenate(
         [random.integers(KNOWN, size=labelled), random.integers(KNOWN + NOVEL, size=number - labelled)]
     )
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of a process and its children, also those that have ended."""
+    ticks = 0
+    with suppress(FileNotFoundError, ProcessLookupError):  # one has ended
+        for each in (pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+            ticks += sum(map(int, Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _write_labels(path: Path, classes: Classes, name: Callable[[int], str]) -> None:
