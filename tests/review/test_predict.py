@@ -81,6 +81,7 @@ def test_parts_are_sorted_as_one_call_sorts_them(
     )
     assert len(expected) == 24
     monkeypatch.setattr("newfound.data.archives.BLOCK", 5)
+    monkeypatch.setattr("newfound.run.trained.CHUNK", 3)
     monkeypatch.setattr("newfound.run.parts.FEW", 5)
     monkeypatch.setattr("newfound.run.parts.ROWS", 10)
     out = works("predict", folder, place / "new-{0..1}.tar", "--out", tmp_path / "tars")

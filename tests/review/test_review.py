@@ -214,13 +214,13 @@ def test_new_images_get_the_classes_of_the_review(mine: Review, tmp_path: Path) 
     )
     features, far = np.array([alike, alike, other, other]), np.array([False, False, False, True])
     given = Prediction(["a", "b", "c", "d"], shares, features, ["e: broken"], far, [])
-    found = mine.sorted(given)
+    found = mine.sorted(given, mine.copies())
     assert found.classes == ["bee", "novel-2", "novel-2-2", "unsorted"]
     assert found.kinds == ["known", "novel", "novel", "unsorted"]
     assert found.confidence == pytest.approx([0.6, 0.7, 0.7, 0.9])
     assert found.nearest == ["bee", "novel-2", "novel-2-2", "zebra"]
     mine.merge("unsorted", "novel-2")
-    again = mine.sorted(given)
+    again = mine.sorted(given, mine.copies())
     assert again.classes == ["bee", "unsorted", "novel-2-2", "unsorted"]
     assert again.nearest == ["bee", "zebra", "novel-2-2", "zebra"]
     assert again.confidence == pytest.approx([0.6, 0.3, 0.7, 0.9])
@@ -238,12 +238,12 @@ def test_copies_of_an_image_have_its_class(tmp_path: Path) -> None:
     mine.move("unsorted", "0.png")
     assert mine.ids.tolist() == [-1, 3, -1, 1]
     given = Prediction(list("wxyz"), np.eye(4)[[0, 0, 0, 0]], None, [], np.ones(4, bool), list("abcd"))
-    found = mine.sorted(given)
+    found = mine.sorted(given, mine.copies())
     assert found.classes == ["unsorted", "novel-2", "bee", "unsorted"]
     assert found.nearest == ["ant", "novel-2", "bee", "ant"]
     assert found.confidence == pytest.approx([*mine.assignments.confidence[:2], 1, 1])
     mine.accept("novel-2")
-    assert mine.sorted(given).confidence[1] == 1
+    assert mine.sorted(given, mine.copies()).confidence[1] == 1
 
 
 def test_ids_of_an_earlier_run_stay(tmp_path: Path) -> None:

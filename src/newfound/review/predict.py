@@ -98,10 +98,10 @@ class Worker:
                 Path(self._copy.name, name).write_bytes(content)
         self.review = Review.open(self._copy.name if isinstance(run, Mapping) else run)
         self.predictor = Predictor(self.review.folder, strict, self.review.has_splits)
-        self.answers = answers
+        self.answers, self.copies = answers, self.review.copies()
 
     def __call__(self, part: Part | Table) -> Done:
-        found = [self.review.sorted(each) for each in self.predictor.part(part)]
+        found = [self.review.sorted(each, self.copies) for each in self.predictor.part(part)]
         failed = [each for block in found for each in block.left_out]
         rows = [row for block in found for row in block.rows()]
         if rows:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -169,26 +169,33 @@ class Review:
         """
         from newfound.run.trained import Predictor  # imports torch, which no other part of a review needs
 
-        return self.sorted(Predictor(self.folder, strict, self.has_splits)(str(images)))
+        blocks, copies = Predictor(self.folder, strict, self.has_splits)(str(images)), self.copies()
+        found = [self.sorted(each, copies) for each in blocks]
+        fields = ("images", "classes", "kinds", "confidence", "nearest", "left_out")
+        joined = {name: list(chain(*(getattr(each, name) for each in found))) for name in fields}
+        return Predictions.model_validate(joined)
 
-    def sorted(self, found: "Prediction") -> "Predictions":
-        """The classes that the edits have left of what the run predicts.
+    def copies(self) -> Mapping[str, tuple[int, float]]:
+        """The digest of each image of the run → its class and its confidence.
 
-        A copy of an image has its class and its confidence, which is 1 if the image was labelled or a
-        reviewer has settled its class.
+        That is 1 if the image was labelled or a reviewer has settled its class.
         """
+        sure = np.where(self.settled, 1, self.assignments.confidence)
+        seen = {digest: (list(self.found)[place], 1.0) for digest, place in self.pile.labelled.items()}
+        seen |= dict(zip(self.pile.digests, zip(self.ids.tolist(), sure.tolist(), strict=True), strict=False))
+        return seen
+
+    def sorted(self, found: "Prediction", copies: Mapping[str, tuple[int, float]]) -> "Predictions":
+        """The classes that the edits have left of what the run predicts; those of `copies` are settled."""
         features = np.empty((0, 0)) if found.features is None else found.features
         left, names = shares_after(self.edits, found.shares, self.found, by_features(features)), self.names
         dismissed = left.pop(UNSORTED_ID)
         shares = np.stack(list(left.values()), axis=1)
         nearest, confidence = np.array(list(left))[shares.argmax(1)], shares.max(1)
         ids = np.where(found.unsorted | (dismissed > confidence), UNSORTED_ID, nearest)
-        sure = np.where(self.settled, 1, self.assignments.confidence)
-        seen = {digest: (list(self.found)[place], 1.0) for digest, place in self.pile.labelled.items()}
-        seen |= dict(zip(self.pile.digests, zip(self.ids.tolist(), sure.tolist(), strict=True), strict=False))
         for row, digest in enumerate(found.digests):
-            if digest in seen:
-                ids[row], confidence[row] = seen[digest]
+            if digest in copies:
+                ids[row], confidence[row] = copies[digest]
         nearest = np.where(ids == UNSORTED_ID, nearest, ids)
         return Predictions(
             images=list(found.images),

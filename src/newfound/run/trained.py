@@ -37,6 +37,8 @@ from newfound.run.recipe import build_method, stored_recipe
 from newfound.run.training import State, best_head, check_same_images
 
 log = logging.getLogger(__name__)
+CHUNK = 16_384
+"""Images that are predicted together."""
 TINY = 16
 """Up to this side pictures are stored without loss."""
 
@@ -179,8 +181,8 @@ class Predictor:
                 folder.request().method,
             )
 
-    def __call__(self, place: str) -> Prediction:
-        """The images of a folder, a CSV, a list or one file, or embeddings of them."""
+    def __call__(self, place: str) -> Iterator[Prediction]:
+        """The images of a folder, a CSV, a list or one file, or embeddings of them, some at a time."""
         pile: ImageSet
         if takes_vectors(self.source, place):
             pile, skipped = load_vectors(place, self.look, self.source.embedded_by)
@@ -194,17 +196,17 @@ class Predictor:
         """The images of a part, some at a time, or the embeddings in a file."""
         if isinstance(part, Table):
             vectors, _ = load_vectors(part.url, self.look, self.source.embedded_by)
-            yield self._predicted(vectors, vectors.contents(), ())
+            yield from self._predicted(vectors, vectors.contents(), ())
             return
         for names, contents in blocks(part):
             if self.frozen:
-                yield self._embedded(names, contents, self.frozen.embedder)
+                yield from self._embedded(names, contents, self.frozen.embedder)
             else:
-                yield self._decoded(names, contents)
+                yield from self._decoded(names, contents)
 
     def _embedded(
         self, names: Sequence[str], contents: Sequence[bytes] | None, embedder: Embedder
-    ) -> Prediction:
+    ) -> Iterator[Prediction]:
         batches = list(embedder.files(names, self.strict, contents))
         kept = [names[row] for batch in batches for row in batch.rows]
         vectors = torch.cat([batch.vectors for batch in batches]).float()
@@ -212,20 +214,27 @@ class Predictor:
         digests = [digest for batch in batches for digest in batch.digests]
         return self._predicted(images, digests, [failed for batch in batches for failed in batch.failed])
 
-    def _decoded(self, names: Sequence[str], contents: Sequence[bytes] | None) -> Prediction:
+    def _decoded(self, names: Sequence[str], contents: Sequence[bytes] | None) -> Iterator[Prediction]:
         size = (self.look.stored, self.look.stored)
         pixels, kept, failed = decode_all(names, size, self.strict, crop=self.look.crops, contents=contents)
         images = ResidentImages(pixels, [names[row] for row in kept])
         digests = [digest_of(contents[row]) for row in kept] if contents else images.contents()
         return self._predicted(images, digests, failed)
 
-    def _predicted(self, pile: ImageSet, digests: Sequence[str], skipped: Sequence[str]) -> Prediction:
-        shares = self.run.shares(pile) if len(pile) else np.empty((0, self.run.method.task.num_classes))
-        features = self.run.features(pile).cpu().numpy() if self.with_features and len(pile) else None
-        unsorted = np.zeros(len(shares), dtype=bool)
-        if self.extent and len(pile):
-            unsorted = outside(self.extent, pile, shares.argmax(1), self.run.viewer)
-        return Prediction([*map(located, pile.names)], shares, features, skipped, unsorted, digests)
+    def _predicted(
+        self, pile: ImageSet, digests: Sequence[str], skipped: Sequence[str]
+    ) -> Iterator[Prediction]:
+        """Some at a time, since a score for each class takes more memory than a vector."""
+        for rows in torch.split(torch.arange(len(pile)), CHUNK):
+            some = pile.select(rows)
+            shares = self.run.shares(some) if len(some) else np.empty((0, self.run.method.task.num_classes))
+            features = self.run.features(some).cpu().numpy() if self.with_features and len(some) else None
+            unsorted = np.zeros(len(shares), dtype=bool)
+            if self.extent and len(some):
+                unsorted = outside(self.extent, some, shares.argmax(1), self.run.viewer)
+            known = [digests[row] for row in rows.tolist()] if digests else []
+            yield Prediction([*map(located, some.names)], shares, features, skipped, unsorted, known)
+            skipped = ()
 
 
 @dataclass(frozen=True)
