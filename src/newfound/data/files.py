@@ -141,7 +141,7 @@ def roots_of(source: str) -> list[str] | None:
     None for all others, as a folder that holds images beside tar files.
     """
     if source.startswith(DATASETS):
-        return [source]
+        return [located(source)]
     roots = [source]
     if os.path.isdir(source):
         names = next(os.walk(source, onerror=_refuse_folder))[2]
