@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate, count
@@ -88,13 +89,9 @@ class PartFolder:
 
     def names(self) -> Iterator[str]:
         """The absolute path of every image in it."""
-        parquet = import_pyarrow().parquet
         for path in self.files:
-            with opened(path) as file:
-                column = parquet.read_schema(file).names[0]
-            with opened(path) as file:
-                for name in parquet.read_table(file, columns=[column]).column(0).to_pylist():
-                    yield located(name, self.folder)
+            with _parquet(path) as file:
+                yield from (located(name, self.folder) for name in _texts(file, file.schema_arrow.names[0]))
 
     def missing(self, parts: Sequence[P]) -> list[P]:
         """The parts that have no file yet."""
@@ -216,6 +213,14 @@ def opened(path: str | Path) -> Any:
     return fsspec.open(path, "rb") if "://" in str(path) else open_plain(path)
 
 
+@contextmanager
+def _parquet(path: str) -> Iterator[Any]:
+    """An open Parquet file; pyarrow reads one on this machine by itself, without threads of Python."""
+    pa = import_pyarrow()
+    with opened(path) as stream, pa.parquet.ParquetFile(stream if "://" in path else path) as file:
+        yield file
+
+
 class RowGroup:
     """Vectors (n, D) or (n, V, D) in a part of a file, which are read when they are needed."""
 
@@ -234,10 +239,10 @@ class RowGroup:
 
 def read_parquet(path: str) -> tuple[list[str], list[RowGroup], Made | None]:
     """Paths, vectors, and how they were made if it says so."""
-    pa, made = import_pyarrow(), _made(path)
+    made = _made(path)
     if isinstance(made, Answered):
         raise ValueError("it holds predictions")
-    with opened(path) as stream, pa.parquet.ParquetFile(stream) as file:
+    with _parquet(path) as file:
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         names = _texts(file, file.schema_arrow.names[0])
         digests = _texts(file, "digest") if made else []
@@ -262,7 +267,7 @@ def _texts(file: Any, column: str) -> list[str]:
 def _group(path: str, number: int) -> Floats:
     """The vectors of a row group; rows are mostly read in order, so few of them are kept."""
     pa = import_pyarrow()
-    with opened(path) as stream, pa.parquet.ParquetFile(stream) as file:
+    with _parquet(path) as file:
         table = file.read_row_group(number)
     lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]
     if lists:
@@ -274,8 +279,8 @@ def _group(path: str, number: int) -> Floats:
 def _made(path: str) -> Made | Answered | None:
     """How a file was made; None if it is not ours."""
     try:
-        with opened(path) as file:
-            metadata = import_pyarrow().parquet.read_schema(file).metadata or {}
+        with _parquet(path) as file:
+            metadata = file.schema_arrow.metadata or {}
         return MADE.validate_json(metadata.get(KEY, b""))
     except ValueError:  # also what pydantic and pyarrow raise
         return None
