@@ -1,5 +1,8 @@
 """A plug-in for `newfound embed` in a benchmark: encoders with random weights, which need no package."""
 
+import torch
+from torch import nn
+
 from newfound.core.encoder import Preprocessing
 from newfound.core.registry import register_encoder
 from newfound.nn.encoders.lite0 import Lite0
@@ -13,7 +16,7 @@ class RandomLite0(Lite0):
     revision = "random"
 
     def load_pretrained(self) -> None:
-        """It keeps its random weights."""
+        redraw(self)
 
 
 @register_encoder("small-random")
@@ -24,4 +27,12 @@ class RandomSmall(SmallEncoder):
     preprocessing = Preprocessing(64, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), shorter=64)
 
     def load_pretrained(self) -> None:
-        """It keeps its random weights."""
+        redraw(self)
+
+
+def redraw(network: nn.Module) -> None:
+    """Draw the weights anew, the same in every process, so that a call can go on where another stopped."""
+    random = torch.Generator().manual_seed(0)
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=random)
