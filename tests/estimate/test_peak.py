@@ -10,7 +10,6 @@ from newfound.estimate.peak import (
     FITTED,
     Draw,
     Look,
-    any_novel,
     peak_estimate,
     peak_grid,
     peak_trials,
@@ -130,8 +129,9 @@ def mixed(num_novel: int) -> Features:
 @pytest.mark.slow
 def test_known_classes_of_a_mixed_pile_do_not_count() -> None:
     found = estimate(mixed(5))
-    assert found.num_novel == 5
+    assert found.num_novel == pytest.approx(5, abs=1)
     assert found.low <= 5 <= found.high
+    assert found.preferred == {"silhouette": 5}
     signs = Look.of(mixed(5), CONFIG, random()).signs
     assert signs["out"] == pytest.approx(240 / 540, abs=0.1)
     assert signs["left"] < 0.1
@@ -140,7 +140,4 @@ def test_known_classes_of_a_mixed_pile_do_not_count() -> None:
 def test_a_mixed_pile_of_known_classes_holds_no_novel_one() -> None:
     found = estimate(mixed(0))
     assert (found.num_novel, found.low, found.high) == (0, 0, 0)
-    given = mixed(1)
-    unit = [F.normalize(each[:, :16], dim=-1) for each in (given.pile, given.labelled)]
-    assert any_novel(*unit)
-    assert not any_novel(unit[0][60:], unit[1])
+    assert estimate(mixed(1)).num_novel > 0

@@ -11,9 +11,7 @@ from torch import Tensor
 
 from newfound.core.records import Task
 from newfound.core.source import PileKind
-from newfound.methods import centroids
 from newfound.methods.centroids import (
-    FEW,
     NONE,
     PULL,
     REFINEMENTS,
@@ -21,9 +19,6 @@ from newfound.methods.centroids import (
     Centroids,
     _at_most,
     balance,
-    divided,
-    nearest,
-    of_known_classes,
     regress,
     settle,
     unevenness,
@@ -79,32 +74,7 @@ def test_balance_gives_each_group_its_share() -> None:
         assert len(set(offsets.tolist())) == len(shares)  # one for each group
 
 
-def test_clusters_are_known_classes_if_their_means_are_as_near_as_those_of_halves() -> None:
-    """Against the definition, as loops."""
-    bank, num_novel = Blobs(), 3
-    known, novel = (F.normalize(each, dim=-1) for each in (bank.known, bank.novel))
-    x = torch.cat([known[::2], novel])
-    clusters = torch.cat([bank.labels[::2] % 2 + num_novel, bank.truth.clamp(max=num_novel - 1)])
-    for hidden, where in ((x, clusters), (known, bank.labels)):
-        mean = {c: F.normalize(known[bank.labels == c].sum(0), dim=0) for c in range(KNOWN)}
-        halves = [
-            float(F.normalize(rows[::2].sum(0), dim=0) @ F.normalize(rows[1::2].sum(0), dim=0))
-            for rows in (known[bank.labels == c] for c in range(KNOWN))
-        ]
-        between = max(float(mean[a] @ mean[b]) for a in mean for b in mean if a != b)
-        tenth = float(np.quantile(halves, 0.1))
-        for strict, apart in ((False, between), (True, float(np.cos(np.arccos(between) / 2)))):
-            wanted = []
-            for c in where.tolist():
-                centre = F.normalize(hidden[where == c].sum(0), dim=0)
-                wanted.append(max(float(centre @ each) for each in mean.values()) >= max(tenth, apart))
-            found = of_known_classes(hidden, where, known, bank.labels, strict)
-            assert found.tolist() == wanted
-    assert found.all()  # the classes themselves
-    assert not of_known_classes(novel, bank.truth, known, bank.labels, strict=False).any()
-
-
-def test_known_classes_that_are_large_in_a_pile_are_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_classes_that_are_large_in_a_pile_are_recognised() -> None:
     """Four times as many images of three of them are in the pile as are labelled."""
     bank = Blobs()
     truth = torch.arange(3).repeat_interleave(4 * EACH)
@@ -113,14 +83,8 @@ def test_known_classes_that_are_large_in_a_pile_are_recognised(monkeypatch: pyte
     pile = means[truth] + spread * torch.randn(len(truth), D, generator=random(2))
     bank.novel = torch.cat([pile, bank.novel])
 
-    def recognised() -> float:
-        found = fitted(bank=bank, pile="mixed").both_scores(pile)[0][0].argmax(1)
-        return float((found == truth).float().mean())
-
-    assert recognised() > 0.6
-    nothing = torch.zeros(len(bank.novel), dtype=torch.bool)
-    monkeypatch.setattr(centroids, "of_known_classes", lambda x, *rest: nothing[: len(x)])
-    assert recognised() < 0.1
+    found = fitted(bank=bank, pile="mixed").both_scores(pile)[0][0].argmax(1)
+    assert float((found == truth).float().mean()) > 0.8
 
 
 def test_settled_centres_are_means_weighted_by_the_assignments() -> None:
@@ -134,38 +98,6 @@ def test_settled_centres_are_means_weighted_by_the_assignments() -> None:
         expected = torch.stack([each / each.norm() for each in sums])
     torch.testing.assert_close(centres, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(offsets, balance(x @ centres.T / 0.1, *equal))
-
-
-def test_a_pile_is_divided_where_it_lags_most_behind_the_labelled_images() -> None:
-    usual, found = torch.randn(40, generator=random()) + 2, torch.randn(60, generator=random(1))
-    found[:20] += 2
-    steps = torch.cat([usual, found]).sort().values
-    lags = [float((usual > t).float().mean() - (found > t).float().mean()) for t in steps]
-    share, novel = divided(torch.cat([usual, found]), len(usual), 1)
-    assert torch.equal(novel, found <= steps[int(np.argmax(lags))])
-    above = 2 * float((found > usual.median()).float().mean())
-    assert share == pytest.approx(max(above, 1 - float(novel.float().mean())))
-    share, novel = divided(torch.cat([usual, found]), len(usual), 60)
-    assert novel.all()  # as many novel images as there are classes
-    assert share == 0
-
-
-def test_a_pile_is_not_divided_if_hardly_any_of_it_looks_known() -> None:
-    usual, found = torch.linspace(0, 1, 11), torch.linspace(-1, 0.2, 100)
-    for number, known in ((2, False), (3, True)):  # 4 and 6 %
-        found[:number] = 0.55
-        share, novel = divided(torch.cat([usual, found]), len(usual), 1)
-        assert (share > FEW, bool(novel.all())) == (known, not known)
-
-
-def test_no_image_is_its_own_neighbour() -> None:
-    x = F.normalize(torch.randn(9, 4, generator=random()), dim=-1)
-    for i, mean in enumerate(nearest(x, x, 3)):
-        others = sorted((float(x[i] @ x[j]) for j in range(9) if j != i), reverse=True)
-        assert float(mean) == pytest.approx(sum(others[:3]) / 3, abs=1e-6)
-    new = F.normalize(torch.ones(1, 4), dim=-1)
-    torch.testing.assert_close(nearest(new, x, 2), (new @ x.T).topk(2).values.mean(1))
-    torch.testing.assert_close(nearest(x[:1], x[:1], 2), torch.zeros(1))
 
 
 def test_regression_finds_the_least_of_its_objective() -> None:
@@ -298,9 +230,9 @@ def test_known_images_of_a_mixed_pile_are_recognised() -> None:
     bank, truth = mixed_blobs()
     found = fitted(bank=bank, pile="mixed").scores(bank.novel)[0].argmax(1)
     is_known = truth < KNOWN
-    assert (found[is_known] == truth[is_known]).float().mean() > 0.8
+    assert (found[is_known] == truth[is_known]).float().mean() > 0.9
     assert (found[~is_known] >= KNOWN).float().mean() > 0.8
-    assert hungarian_accuracy(found[~is_known], truth[~is_known]) > 0.8
+    assert hungarian_accuracy(found[~is_known], truth[~is_known]) > 0.7
 
 
 def test_scores_on_a_mixed_pile_are_those_of_one_regression() -> None:
@@ -310,8 +242,8 @@ def test_scores_on_a_mixed_pile_are_those_of_one_regression() -> None:
     x = method.whitened(bank.novel)
     torch.testing.assert_close(joint[0], x @ method.centres.T / method.config.tau + method.offsets)
     assert torch.equal(novel, joint[..., KNOWN:])
-    share = float((truth < KNOWN).float().mean())
-    assert joint[0].softmax(1)[:, :KNOWN].sum(1).mean() == pytest.approx(share, abs=0.1)
+    as_known = float((joint[0].argmax(1) < KNOWN).float().mean())
+    assert as_known == pytest.approx(float((truth < KNOWN).float().mean()), abs=0.1)
 
 
 def test_scores_are_float32_under_autocast() -> None:

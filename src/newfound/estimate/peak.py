@@ -5,9 +5,9 @@
 The vectors are whitened and averaged with their neighbours, as for `centroids`, and nothing is trained.
 k-means cuts large classes into pieces before it finds the small ones. So a vector is drawn with a probability
 of one over the number of vectors around it, which leaves classes of about equal sizes, and every cluster
-counts the same in s, the mean of some draws. From a mixed pile, vectors are left out first that have almost
-as many labelled neighbours as labelled vectors have. If hardly any vector is farther from the labelled ones
-than these are from each other, there is no new class.
+counts the same in s, the mean of some draws. From a mixed pile, those vectors are left out that look most
+like known classes, somewhat more than are known (`pseudo.likeness`). If labelled vectors look as novel as
+those that are left, there is no new class.
 
 The peak is early where classes are small or of uneven sizes, and late where known images are left. What tells
 so is c (`Look`); the weights w come from cuts of CIFAR-100 and CIFAR-10 (`benchmarks/number_fit.py`). Whether
@@ -32,7 +32,8 @@ from newfound.core.source import PileKind
 from newfound.estimate.silhouette import distances, silhouettes_of
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
 from newfound.pseudo.kmeans import KMeans
-from newfound.pseudo.metric import CHUNK, average, principal_components, whitening
+from newfound.pseudo.likeness import Likeness, left_out
+from newfound.pseudo.metric import average, positions, principal_components, whitening
 
 FEWEST_TO_HIDE = 4
 """Known classes, of which some can be hidden."""
@@ -44,12 +45,10 @@ NEIGHBOURS, SHARE, AVERAGED = 25, 0.2, (5, 60)
 """Neighbours in an average at first; then this share of a class, within bounds."""
 RESTARTS, STEPS, CLOSE, SOFTNESS = 4, 15, 0.6, 0.05
 """Runs of k-means on a draw, and their steps; the cosine from which vectors are close, and how gradually."""
-KNOWN, MISTAKEN = 0.7, 0.12
-"""The share of labelled neighbours from which a vector is left out, of that of labelled vectors; the share of
-novel vectors that are."""
-FAR, CHANCES = 0.05, 2.0
-"""The share of labelled vectors that are far from the others; how many standard deviations more of a pile
-with novel ones are."""
+SURELY, FEWEST_NOVEL, NONE, CHANCES, MOST_LEFT = 0.85, 60, 0.03, 2.0, 1.5
+"""Of a mixed pile: the part of the novel vectors that is looked at, since known ones would count as classes,
+and the fewest; by how much they must exceed the part of labelled ones that look as novel, also in standard
+deviations, to hold new classes; known ones among them, at most."""
 DENSE, RATIO, TAU = 10, 1.2, 0.01
 """The largest of the small numbers of clusters; the ratio of the others; of the softmax over silhouettes."""
 TURNS, ENOUGH, TAILS = 6, 200, (1, 10, 50)
@@ -105,28 +104,24 @@ class Look:
         kind: PileKind = "mixed" if features.mixed else "novel"
         grid = peak_grid(most_extra(len(features.pile), config))
         whiten = whitening(features.labelled, features.classes, SHRINKAGE)
-        known, pile = (
-            F.normalize(_some(each, SAMPLE, random) @ whiten, dim=-1)
-            for each in (features.labelled, features.pile)
-        )
+        rows = _drawn(len(features.labelled), SAMPLE, random)
+        pile = F.normalize(_some(features.pile, SAMPLE, random) @ whiten, dim=-1)
         signs = {}
         if features.mixed:
-            if not any_novel(pile, known):
+            labels = positions(features.classes)
+            left = left_out(features.labelled, labels, whiten)[rows]
+            known, labels = F.normalize(features.labelled[rows] @ whiten, dim=-1), positions(labels[rows])
+            likeness = Likeness(known, left, labels, pile)
+            share = likeness.share(min(FEWEST_NOVEL, len(pile)))
+            novel = likeness.lowest(likeness.s, SURELY * (1 - share) if share else 1)
+            missed, part = likeness.missed(novel), float(novel.double().mean())
+            chance = math.sqrt(missed * (1 - missed) / len(known) + part * (1 - part) / len(pile))
+            if share and part - missed <= NONE + CHANCES * chance:
                 return cls(kind, dict.fromkeys(grid, 0.0), {})
-            share = labelled_share(pile, known)
-            usual = float(share[len(pile) :].mean())
-            limit = max(KNOWN * usual, float(share[: len(pile)].kthvalue(min(60, len(pile))).values))
-            novel = share[: len(pile)] <= limit
-            out, caught = (
-                1 - float(novel.double().mean()),
-                float((share[len(pile) :] > limit).double().mean()),
-            )
-            of_known = min(max((out - MISTAKEN) / max(caught - MISTAKEN, 0.1), 0), 1)
             signs = {
-                "left": min(of_known * (1 - caught) / max(1 - out, 0.02), 1.5),
-                "out": out,
-                "usual": usual,
-                "known": math.log(int((features.classes.bincount() > 0).sum())),
+                "left": min(share * missed / part, MOST_LEFT),
+                "out": share,
+                "known": math.log(int(labels.max()) + 1),
             }
             pile = pile[novel]
         n = len(pile)
@@ -200,27 +195,6 @@ def soft_peak(silhouettes: Mapping[int, float]) -> float:
     return sum(float(w) * math.log(k) for w, k in zip(weights, silhouettes, strict=True))
 
 
-def labelled_share(pile: Tensor, known: Tensor) -> Tensor:
-    """Unit vectors (n, P), (N, P) → the share of labelled ones among the neighbours of all (n + N,)."""
-    both, n = torch.cat([pile, known]), len(pile)
-    k = min(NEIGHBOURS + 1, len(both))
-    nearest = torch.cat([(part @ both.T).topk(k, dim=1).indices for part in torch.split(both, CHUNK)])
-    return (nearest[:, 1:] >= n).double().mean(1)
-
-
-def nearness(x: Tensor, known: Tensor, skip: int) -> Tensor:
-    """Unit vectors (n, P), (N, P) → the mean cosine with the five nearest, after `skip` of them (n,)."""
-    k = min(5, max(len(known) - skip, 1))
-    return (x @ known.T).topk(min(k + skip, len(known)), dim=1).values[:, skip:].mean(1)
-
-
-def any_novel(pile: Tensor, known: Tensor) -> bool:
-    """Whether more of the pile (n, P) are far from labelled vectors (N, P) than of these themselves."""
-    far = nearness(known, known, 1).quantile(FAR)
-    chance = math.sqrt(FAR * (1 - FAR) * (1 / len(pile) + 1 / len(known)))
-    return float((nearness(pile, known, 0) < far).double().mean()) > FAR + CHANCES * chance
-
-
 def corrected(found: Look) -> float:
     """log N of a pile in which something looks novel."""
     weights: dict[str, float] = FITTED[found.pile]["weights"]
@@ -277,7 +251,12 @@ def _pretended(features: Features, hidden: Tensor, tail: int, random: torch.Gene
 
 def _some(x: Tensor, number: int, random: torch.Generator) -> Tensor:
     """Rows of x, `number` at most, at random."""
-    return x[torch.randperm(len(x), generator=random, device=random.device)[:number]]
+    return x[_drawn(len(x), number, random)]
+
+
+def _drawn(of: int, number: int, random: torch.Generator) -> Tensor:
+    """`number` places at most, at random."""
+    return torch.randperm(of, generator=random, device=random.device)[:number]
 
 
 def peak_estimate(trials: Sequence[Trial]) -> Verdict:

@@ -9,20 +9,11 @@ is used for the novel ones. Equal shares gain where classes are of equal size an
 not, so they are asked for only if the clusters of the pile are hardly more uneven than those of hidden
 classes, of which equally many images are taken. Otherwise b = 0.
 
-A mixed pile is divided first, by how much more like known classes than like novel ones an image is:
-
-    s(x) = <x, labelled> + <x, means> - <x, pile> - <x, mu>
-
-<x, .> is the mean cosine with the nearest images, a quarter as many as a known class has, and the cosine with
-the nearest of the `means` of known classes and of the `mu` of novel ones; before there is a mu the pile
-counts twice. No image counts as its own neighbour, so the known images of a pile score as the labelled ones
-do, and these tell where to divide: where the pile lags most behind them. If hardly any of the pile scores as
-half of the labelled do, the pile is one of novel classes. What is not known is clustered as such a pile is.
-A known class that is large in the pile is denser there than among the labelled images, which s mistakes for
-novelty. So a cluster is a known class if its mean is as near to that of the class as means of halves of such
-classes are to each other; in a pile that seems to be one of novel classes also nearer than half the angle
-between any two known classes. There is one cluster more for each of them, their images are known, and the
-rest is clustered. With its mu the pile is divided again.
+A mixed pile is divided first, by how much more like known classes than like novel ones an image is
+(`pseudo.likeness`), which also tells the share pi of its images that are known. Those that look least known
+are clustered as a pile of novel classes is, somewhat more than 1 - pi of them: novel images that are left out
+cost more than known ones that are not. With the mu of the clusters 1 - pi of the pile are novel, by
+<x, labelled> + <x, means> - <x, clustered> - <x, mu>.
 
 So far an image is known or not. Now a softmax regression over all classes, which starts at the means and the
 mu and is pulled back to them, learns from the labels and from its own answers on the pile, a few times:
@@ -30,8 +21,8 @@ mu and is pulled back to them, learns from the labels and from its own answers o
     q_i = softmax(V x_i / tau + b),  targets (q_i + mean of q over x_i and the k nearest) / 2
 
 Labelled images are among the nearest, with their labels for q. b is such that the known classes together have
-a share pi of the pile and the novel ones the rest, in equal shares if they are asked for. pi is the larger of
-two estimates: what is not novel, and twice what scores above half of the labelled.
+a share pi of the pile and the novel ones the rest, in equal shares if they are asked for; at last such that
+a share pi of the images is put into known classes.
 
 Shapes: n unlabelled samples, D features, P principal components, C = C_l + C_u classes.
 """
@@ -54,6 +45,7 @@ from newfound.core.settings import Count, Positive, PositiveFloat, TrainConfig, 
 from newfound.methods._recipes import DIGITS_PRETRAINING
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.pseudo.kmeans import KMeans
+from newfound.pseudo.likeness import Likeness, left_out
 from newfound.pseudo.metric import (
     CHUNK,
     average,
@@ -75,17 +67,10 @@ ITERATIONS, SWAPPED, ROUNDS, SCALINGS = 100, 20, 20, 50
 """Of k-means; rounds of swaps after it; of assignments and centres; of Sinkhorn in each."""
 SLACK = 1.8
 """How much more uneven than those of hidden classes the clusters of a pile may be to count as equal."""
-FEW, NONE = 0.05, 1e-4
-"""The share of known images that a pile must seem to have, to hold any; the share that they get if not."""
-NEAREST = 5, 50
-"""The fewest and the most neighbours that s looks at."""
-HALVES, RESTARTS = 0.1, 5
-"""The share of known classes whose halves are farther from each other than a cluster may be from its class;
-runs of k-means to find such clusters."""
+MORE, NONE = 1.25, 1e-4
+"""Images that are clustered, for each that is novel; the share of known ones where there seem to be none."""
 REFINEMENTS, PULL, STEPS = 5, 0.003, 8
 """Regressions; how strongly each is pulled back to where the first started; steps of L-BFGS in each."""
-SAME = 0.9999
-"""Vectors with at least this cosine are of the same image."""
 
 
 @register(
@@ -103,7 +88,7 @@ class Centroids(Method):
     joint = True
     made_for = "mixed"
     mixed = True
-    cache_version = 2
+    cache_version = 3
     views = Views()
     schedules = {"pretrain": TrainConfig(), "discover": TrainConfig(epochs=0)}
 
@@ -147,6 +132,7 @@ class Centroids(Method):
         shrinkage, usual = self.choose(known, bank.labels)
         whiten = whitening(known, bank.labels, shrinkage)
         self.projection.copy_(basis @ whiten)
+        left = left_out(known, bank.labels, whiten) if shrinkage < math.inf else F.normalize(known, dim=-1)
         known, pile = (F.normalize(each @ whiten, dim=-1) for each in (known, pile))
         num_known, k, tau = self.task.num_known, self.task.num_novel, self.config.tau
         sums = torch.zeros_like(self.centres[:num_known]).index_add_(0, bank.labels, known)
@@ -155,13 +141,9 @@ class Centroids(Method):
             return
         mixed, novel = self.task.pile == "mixed", torch.ones_like(pile[:, 0], dtype=torch.bool)
         if mixed:
-            both = torch.cat([known, pile])
-            others = F.normalize(sums[bank.labels] - known, dim=-1)  # of the same class
-            means = both @ self.centres[:num_known].T
-            means[: len(known)].scatter_(1, bank.labels[:, None], (known * others).sum(1, keepdim=True))
-            near = self.near(both, known) + means.amax(1)
-            share, novel = divided(near - 2 * self.near(both, pile), len(known), k)
-            novel = self.without_known_classes(pile, novel, known, bank.labels, strict=not share)
+            likeness = Likeness(known, left, bank.labels, pile)
+            share = likeness.share(k)
+            novel = likeness.lowest(likeness.s, MORE * (1 - share))
         seen = average(pile[novel], pile[novel], self.config.neighbours)
         centres = self.cluster(seen, k, self.config.restarts, random, SWAPPED)
         even = unevenness(seen, centres) <= SLACK * usual
@@ -174,38 +156,18 @@ class Centroids(Method):
             self.pile.copy_(pile)
             return
         rest = pile[novel]
-        share, novel = divided(near - self.near(both, rest) - (both @ centres.T).amax(1), len(known), k)
+        s = likeness.near - likeness.among(novel) - (likeness.x @ centres.T).amax(1)
+        novel = likeness.lowest(s, 1 - share)
         q = F.pad((pile @ self.centres[:num_known].T / tau).softmax(1), (0, k))
         seen = average(pile[novel], rest, self.config.neighbours)
         q[novel] = F.pad((seen @ centres.T / tau + self.offsets[num_known:]).softmax(1), (num_known, 0))
         groups = F.pad(torch.arange(k) + 1 if equal else torch.ones(k, dtype=torch.long), (num_known, 0))
         shares = torch.tensor([share, *([(1 - share) / k] * k if equal else [1 - share])]).clamp(min=NONE)
         self.refine(known, bank.labels, pile, q, groups.to(q.device), shares.to(q))
-
-    def without_known_classes(
-        self, pile: Tensor, novel: Tensor, known: Tensor, labels: Tensor, strict: bool
-    ) -> Tensor:
-        """Which of the pile are novel (n,), less the clusters that are known classes, from the data alone."""
-        x, more, k = pile[novel], 0, self.task.num_novel
-        random = torch.Generator(x.device).manual_seed(0)
-        seen = average(x, x, self.config.neighbours)
-        while True:  # with a cluster more for each known class, until there is one for all of them
-            centres = self.cluster(seen, min(k + more, len(x)), RESTARTS, random)
-            clusters = (seen @ centres.T).argmax(1)
-            again = of_known_classes(x, clusters, known, labels, strict)
-            number = min(int((clusters[again].bincount() > 0).sum()), self.task.num_known)
-            if number <= more:
-                break
-            more = number
-        rest = novel.clone()
-        rest[novel.nonzero().flatten()[again]] = False
-        return rest if int(rest.sum()) >= k else novel
-
-    def near(self, x: Tensor, others: Tensor) -> Tensor:
-        """<x, others> (B,)."""
-        fewest, most = NEAREST
-        quarter = self.task.num_labelled // (4 * self.task.num_known)
-        return nearest(x, others, min(max(quarter, fewest), most))
+        if share:
+            logits = self._both(pile)[0][0]
+            margins = logits[:, :num_known].amax(1) - logits[:, num_known:].amax(1)
+            self.offsets[:num_known] -= margins.quantile(1 - share)
 
     def refine(
         self, known: Tensor, labels: Tensor, pile: Tensor, q: Tensor, groups: Tensor, shares: Tensor
@@ -302,53 +264,6 @@ def settle(x: Tensor, start: Tensor, tau: float) -> tuple[Tensor, Tensor]:
         logits = x @ centres.T / tau
         centres = F.normalize((logits + balance(logits, each, shares)).softmax(1).T @ x, dim=-1)
     return centres, balance(x @ centres.T / tau, each, shares)
-
-
-def divided(s: Tensor, num_labelled: int, least: int) -> tuple[float, Tensor]:
-    """s of labelled images, then of the pile → pi, and which of the pile are novel (n,), at least so many."""
-    usual, found = s[:num_labelled], s[num_labelled:]
-    share = 2 * float((found > usual.median()).float().mean())
-    if share <= FEW:
-        return 0.0, torch.ones_like(found, dtype=torch.bool)
-    steps = torch.cat([usual, found]).sort().values
-    up_to = [torch.searchsorted(each.sort().values, steps, right=True) / len(each) for each in (usual, found)]
-    novel = found <= torch.maximum(steps[(up_to[1] - up_to[0]).argmax()], found.kthvalue(least).values)
-    return min(max(share, 1 - float(novel.float().mean())), 1 - least / len(found)), novel
-
-
-def of_known_classes(x: Tensor, clusters: Tensor, known: Tensor, labels: Tensor, strict: bool) -> Tensor:
-    """Which vectors (n, P) are in clusters (n,) that are known classes: known vectors (N, P), labels (N,).
-
-    Two known classes are never taken for one, so the limit is above the cosines c of their means. If `strict`
-    it is above the cosine of half the angle between them, sqrt((1 + c) / 2).
-    """
-    rows = labels.argsort(stable=True)
-    first, second = (
-        means_of(known[each], labels[each], int(labels.max()) + 1) for each in (rows[::2], rows[1::2])
-    )
-    means = means_of(known, labels, len(first))
-    between = (means @ means.T).fill_diagonal_(-1).max()
-    limit = torch.maximum(
-        (first * second).sum(1).quantile(HALVES), ((1 + between) / 2).sqrt() if strict else between
-    )
-    found = means_of(x, clusters, int(clusters.max()) + 1) @ means.T
-    return (found.amax(1) >= limit)[clusters]
-
-
-def means_of(x: Tensor, labels: Tensor, number: int) -> Tensor:
-    """Unit vectors (n, P), classes (n,) → the directions of the means of all classes (number, P)."""
-    return F.normalize(x.new_zeros(number, x.shape[1]).index_add_(0, labels, x), dim=-1)
-
-
-def nearest(x: Tensor, others: Tensor, k: int) -> Tensor:
-    """The mean cosine of unit vectors (B, P) with the k nearest others (n, P), themselves apart: (B,)."""
-    others = F.pad(others, (0, 0, 0, 1)) if len(others) == 1 else others
-    k = min(k, len(others) - 1)
-    means = []
-    for part in torch.split(x, CHUNK):
-        cosines = (part @ others.T).topk(k + 1, dim=1).values
-        means.append(torch.where(cosines[:, 0] > SAME, cosines[:, 1:].mean(1), cosines[:, :-1].mean(1)))
-    return torch.cat(means)
 
 
 def regress(x: Tensor, targets: Tensor, first: Tensor, start: Tensor, tau: float) -> Tensor:
