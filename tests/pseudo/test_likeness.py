@@ -12,6 +12,7 @@ from newfound.pseudo.likeness import (
     CLEAR,
     FEW,
     QUANTILES,
+    RARE,
     Likeness,
     known_share,
     left_out,
@@ -127,7 +128,7 @@ def test_likeness_is_that_of_the_definition() -> None:
         typical = found.near[:N][given.labels == c].median()
         above = [i for i in range(len(x)) if classes[i] == c and found.near[i] > typical]
         ratios.append(sum(i >= N for i in above) / max(sum(i < N for i in above), 1))
-    torch.testing.assert_close(found.weights, torch.tensor(ratios)[given.labels])
+    torch.testing.assert_close(found.weights, torch.tensor(ratios)[given.labels].clamp(min=RARE))
     few = np.bincount([c for c, row in zip(classes[N:], some.tolist(), strict=True) if row], minlength=12)
     for shown, sizes, among in (
         (some, few, found.among(some)),
@@ -166,7 +167,9 @@ def test_labelled_images_look_more_known_than_new_ones_unless_they_are_left_out(
 
 
 def test_a_pile_may_hold_no_known_image_or_hardly_anything_else() -> None:
-    assert Pile([0] * 12, 50).likeness().share(4) == 0
+    none = Pile([0] * 12, 50).likeness()
+    assert none.share(4) == 0
+    assert none.missed(none.lowest(none.s, 1)) == pytest.approx(0, abs=0.1)
     assert Pile([10] * 12, 60).likeness().share(4) > FEW
     known = Pile([50] * 12, 0).likeness()
     assert known.share(90) == 1 - 90 / 600

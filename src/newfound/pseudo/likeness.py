@@ -37,6 +37,8 @@ FEW = 0.08
 """The share of known images that a pile must seem to have, to hold any."""
 
 
+RARE = 1e-6
+"""The weight of a class that the pile does not seem to hold."""
 CLEAR = 0.8
 """The share of the variance that two groups explain if they are clearly apart; of even values it is 3/4."""
 
@@ -86,7 +88,7 @@ class Likeness:
             for rows in (slice(len(known)), slice(len(known), None))
         )
         ratios = found / usual.clamp(min=1)
-        self.weights = ratios[labels]
+        self.weights = ratios[labels].clamp(min=RARE)
         """r (N,), of the labelled images."""
         every = torch.ones_like(pile[:, 0], dtype=torch.bool)
         self.s = self.near - 2 * self.among(every, sizes * ratios)
