@@ -85,6 +85,7 @@ def test_two_clear_groups_are_divided_where_they_explain_most() -> None:
     assert upper_share(torch.zeros(5), found) == pytest.approx(above) == pytest.approx(1 / 3)
     assert upper_share(torch.full((5,), 9.0), found) is None  # the labelled are like neither
     assert upper_share(torch.zeros(5), torch.linspace(-9, 0, 60)) is None
+    assert upper_share(torch.zeros(5), torch.zeros(1)) is None
 
 
 class Pile:

@@ -35,8 +35,6 @@ QUANTILES = (0.5, 0.6, 0.7)
 """q; where hardly any novel image looks so known, and still many labelled ones do."""
 FEW = 0.08
 """The share of known images that a pile must seem to have, to hold any."""
-
-
 RARE = 1e-6
 """The weight of a class that the pile does not seem to hold."""
 CLEAR = 0.8
@@ -127,6 +125,8 @@ class Likeness:
 
 def upper_share(usual: Tensor, found: Tensor) -> float | None:
     """The share of the upper of two groups of found (n,), if they are clear and usual (N,) is near it."""
+    if len(found) == 1:
+        return None
     values = found.double().sort().values
     below = torch.arange(1, len(values), device=values.device)
     above, sums = len(values) - below, values.cumsum(0)
