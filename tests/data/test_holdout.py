@@ -62,6 +62,17 @@ def test_the_last_known_classes_play_the_novel_ones() -> None:
     assert held.source == Source(arrays=_dataset().fingerprint(), held_out=2, pile="novel")
 
 
+@pytest.mark.parametrize(("draw", "hidden"), [(0, [3, 4]), (1, [1, 2]), (2, [4, 0])])
+def test_each_known_class_is_held_out_once_before_any_is_twice(draw: int, hidden: list[int]) -> None:
+    dataset = _dataset(5)
+    held = hold_out(dataset, 2, draw)
+    assert held.class_names[-2:] == tuple(f"class-{label}" for label in hidden)
+    shown = [int(name.removeprefix("class-")) for name in held.class_names]
+    assert [shown[label] for label in _truth(held).labels.tolist()] == [
+        label for _, label, _ in _rows(held.split.unlabelled)
+    ]
+
+
 def test_nothing_of_the_novel_classes_is_left() -> None:
     """Whatever their pixels and labels are, the same data set comes out, to its last word."""
     dataset = _dataset()

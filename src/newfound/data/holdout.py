@@ -21,10 +21,10 @@ Labelled = tuple[ImageSet, Tensor]
 def hold_out(dataset: Dataset, number: int | None = None, draw: int = 0) -> Dataset:
     """A data set of the labelled images alone, in which `number` known classes are treated as novel.
 
-    They are the last ones, or drawn with the seed `draw`. Without a number it is two fifths of them, at least
-    two. Images of novel classes and all information about them are dropped. Without a test set, every fifth
-    labelled image becomes one. If the pile may be mixed, every second image of the classes that remain known
-    joins it.
+    They are the last ones; with a `draw` those before them, and so on around, so that each is held out once
+    before any is twice. Without a number it is two fifths of them, at least two. Images of novel classes and
+    all information about them are dropped. Without a test set, every fifth labelled image becomes one. If the
+    pile may be mixed, every second image of the classes that remain known joins it.
     """
     num_known = dataset.num_known
     held_out = max(2 * num_known // 5, FEWEST) if number is None else int(number)
@@ -37,7 +37,7 @@ def hold_out(dataset: Dataset, number: int | None = None, draw: int = 0) -> Data
     train, test = _train_and_test(dataset)
     names = dataset.class_names[:num_known]
     if draw:
-        order = torch.randperm(num_known, generator=torch.Generator().manual_seed(draw))
+        order = torch.arange(num_known).roll(draw * held_out)
         names = tuple(names[place] for place in order.tolist())
         train, test = ((images, order.argsort()[labels]) for images, labels in (train, test))
     first = num_known - held_out
