@@ -73,13 +73,12 @@ def test_known_images_of_a_mixed_pile_are_accepted_at_once(tmp_path: Path) -> No
     mine = Review(folder)
     assert [(each.name, each.kind, each.rows.tolist()) for each in mine.classes] == [
         ("bee", "known", [0, 1, 2]),
-        ("novel-1", "novel", []),
         ("novel-2", "novel", [3]),
     ]
-    mine.move("novel-1", "0.png")
+    mine.move("novel-2", "0.png")
     mine.accept()
     mine.accept()  # nothing is left
-    assert mine.log == [Move(into=2, rows=[0]), Accept(rows=[1, 2])]
+    assert mine.log == [Move(into=3, rows=[0]), Accept(rows=[1, 2])]
     assert mine.accepted.tolist() == Review(folder).accepted.tolist() == [True, True, True, False]
     mine.accept("novel-2")
     assert mine.accepted.all()
@@ -253,6 +252,18 @@ def test_ids_of_an_earlier_run_stay(tmp_path: Path) -> None:
     mine.split("novel-2")
     mine.merge("bee", "novel-1")
     assert sorted(mine.ids.tolist()) == [7, 10, 11]
+
+
+def test_a_novel_class_without_images_is_left_out(tmp_path: Path) -> None:
+    logits = np.eye(5)[[2, 4, 4]]
+    mine = Review(write_run(tmp_path, logits, features=np.eye(3)))
+    assert list(mine.names.values()) == ["ant", "bee", "novel-1", "novel-3", "unsorted"]
+    with pytest.raises(UsageError, match="novel-2"):
+        mine.move("novel-2", "0.png")
+    given = Prediction(["x"], np.array([[0, 0.1, 0.2, 0.4, 0.3]]), None, [], np.zeros(1, bool), [])
+    assert mine.sorted(given, {}).classes == ["novel-3"]
+    mine.move("ant", "0.png")
+    assert sizes(mine) == {"ant": 1, "novel-1": 0, "novel-3": 2}  # emptied by a person, it stays
 
 
 def test_unsorted_images_are_a_group_of_their_own(tmp_path: Path) -> None:

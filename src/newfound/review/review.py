@@ -86,6 +86,7 @@ class Review:
         ids = np.array(list(self.found), dtype=np.int64)[self.assignments.ids]
         self.found_ids = np.where(self.assignments.unsorted, UNSORTED_ID, ids)
         """(n,) class of each image as discovered."""
+        self._empty = {*self.found} - {*self.known, *np.unique(self.found_ids).tolist()}
         self.digest = self.assignments.digest(self.source)
         self._stored = stored_edits(folder.edits)
         of, self.log = read_edits(folder.edits)
@@ -130,8 +131,10 @@ class Review:
 
     @property
     def names(self) -> dict[int, str]:
-        """Id → name; known classes first, then novel ones, then the unsorted group."""
-        return {**self._named, UNSORTED_ID: UNSORTED}
+        """Id → name; known classes first, then novel ones that ever had images, then the unsorted group."""
+        gone = self._empty - {*np.unique(self.ids).tolist()}
+        named = {key: name for key, name in self._named.items() if key not in gone}
+        return {**named, UNSORTED_ID: UNSORTED}
 
     @property
     def settled(self) -> NDArray[np.bool_]:
@@ -190,6 +193,7 @@ class Review:
         features = np.empty((0, 0)) if found.features is None else found.features
         left, names = shares_after(self.edits, found.shares, self.found, by_features(features)), self.names
         dismissed = left.pop(UNSORTED_ID)
+        left = {key: share for key, share in left.items() if key in names}
         shares = np.stack(list(left.values()), axis=1)
         nearest, confidence = np.array(list(left))[shares.argmax(1)], shares.max(1)
         ids = np.where(found.unsorted | (dismissed > confidence), UNSORTED_ID, nearest)

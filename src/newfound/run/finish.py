@@ -218,8 +218,8 @@ def collapse_warnings(cluster_sizes: Sequence[int], names: Sequence[str]) -> lis
     warnings = []
     if empty:
         warnings.append(
-            f"{len(empty)} of {len(names)} novel classes have no images: {shortened(empty, 5)}. There may be "
-            "fewer novel classes."
+            f"{len(empty)} of the {len(names)} novel classes that were looked for have no images, and are "
+            f"left out: {shortened(empty, 5)}."
         )
     largest = max(range(len(cluster_sizes)), key=lambda index: cluster_sizes[index])
     share = cluster_sizes[largest] / total
