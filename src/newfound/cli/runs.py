@@ -16,6 +16,7 @@ from newfound.cli.progress import Progress
 from newfound.cli.signals import Stopping
 from newfound.core.errors import UsageError
 from newfound.core.files import check_apart, check_writable
+from newfound.core.source import UNSORTED
 from newfound.data.dataset import counted
 from newfound.review.page import confidence_line, trust_lines
 from newfound.review.predict import predict_parts
@@ -66,7 +67,8 @@ def predict(
     found.write(target)
     show_left_out(found.left_out)
     table = Table("class", Column("images", justify="right"), box=box.SIMPLE_HEAD)
-    for name, number in Counter(found.classes).most_common():
+    counts = Counter(found.classes)
+    for name, number in sorted(counts.items(), key=lambda each: (each[0] == UNSORTED, -each[1], each[0])):
         table.add_row(name, f"{number:,}")
     console().print(table)
     console().print(f"written: {target}")
