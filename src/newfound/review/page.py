@@ -259,7 +259,10 @@ def trust_lines(trust: Trust) -> list[str]:
     if trust.largest_class is not None:
         found += f"; one class for all images would give {_percent(trust.largest_class)}"
     if trust.unsorted:
-        found += f"; {_percent(trust.unsorted)} of all images were left unsorted"
+        found += (
+            f"; {_percent(trust.unsorted)} of all images were left unsorted, which count for the class that "
+            "they are most like"
+        )
     if trust.kmeans is not None:
         found += f"; k-means on the same vectors gives {_percent(trust.kmeans)}"
         if trust.accuracy <= trust.kmeans:
