@@ -22,6 +22,7 @@ from newfound.methods.centroids import (
     regress,
     settle,
     unevenness,
+    valley,
 )
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.nn.encoders.mlp import Identity
@@ -62,6 +63,31 @@ def fitted(
     method = Centroids(Identity(str(D)), task, Centroids.Config(**settings))  # type: ignore[arg-type]
     method.begin(bank)
     return method.eval()
+
+
+@pytest.mark.parametrize("pile", ["novel", "mixed"])
+def test_novel_classes_are_numbered_by_size_then_by_their_first_image(pile: PileKind) -> None:
+    bank = Blobs()
+    method = fitted(1, bank, pile, prior="learned")
+    joint, novel = (scores[0].argmax(1) for scores in method.both_scores(bank.novel))
+    classes = joint[joint >= KNOWN] - KNOWN if pile == "mixed" else novel
+    sizes = classes.bincount(minlength=NOVEL).tolist()
+    assert sizes == sorted(sizes, reverse=True)
+    method.centres[KNOWN:, 0] = method.offsets[KNOWN:] = torch.arange(4.0)
+    method.number(torch.tensor([3, 1, 1, 3, 0]))
+    assert method.offsets[KNOWN:].tolist() == method.centres[KNOWN:, 0].tolist() == [3, 1, 0, 2]
+
+
+def test_a_deep_valley_decides_where_known_images_begin() -> None:
+    low, high = torch.randn(600, generator=random()) - 4, torch.randn(400, generator=random(1)) + 4
+    both = torch.cat([low, high])
+    for part in (0.55, 0.6, 0.65):  # the share is misjudged a little
+        assert float((low < valley(both, part)).float().mean()) > 0.99
+        assert float((high > valley(both, part)).float().mean()) > 0.99
+    assert float(valley(both, 0.2)) == float(both.quantile(0.2))  # by far
+    even = torch.linspace(0, 1, 1000)
+    assert float(valley(even, 0.3)) == pytest.approx(0.3)
+    assert float(valley(even[:2], 0.5)) == pytest.approx(float(even[:2].quantile(0.5)))
 
 
 def test_balance_gives_each_group_its_share() -> None:

@@ -17,6 +17,7 @@ from newfound.pseudo.likeness import (
     known_share,
     left_out,
     nearest,
+    share_above_gap,
     upper_share,
 )
 from newfound.pseudo.metric import whitening
@@ -149,12 +150,24 @@ def test_likeness_is_that_of_the_definition() -> None:
 def test_the_share_of_known_images_is_told(sizes: list[int], novel: int) -> None:
     given = Pile(sizes, novel)
     likeness, is_known = given.likeness(), given.truth < 12
-    share = likeness.share(4)
+    share = likeness.share()[0]
     assert share == pytest.approx(float(is_known.float().mean()), abs=0.1)
     found = likeness.lowest(likeness.s, 1 - share)
     assert int(found.sum()) == round((1 - share) * len(found))
     assert float((found == ~is_known).float().mean()) > 0.85
     assert likeness.missed(found) == pytest.approx(float(found[is_known].float().mean()), abs=0.15)
+
+
+def test_a_gap_below_the_known_images_is_seen() -> None:
+    usual = torch.randn(200)
+    known, novel = torch.randn(90), torch.cat([torch.full((60,), -20.0), torch.full((50,), -40.0)])
+    for strays in (torch.empty(0), torch.tensor([-9.0])):
+        found = torch.cat([known.repeat(6), strays, novel.repeat(6)])
+        assert share_above_gap(usual, found) == pytest.approx(540 / len(found), abs=0.005)
+        assert share_above_gap(usual - 12, found) is None  # the labelled are elsewhere
+    assert share_above_gap(usual, torch.cat([known, novel * 0.1])) is None  # no gap
+    assert share_above_gap(usual, novel + 15) is None  # one class of a pile of novel ones
+    assert share_above_gap(usual, torch.zeros(1)) is None
 
 
 def test_labelled_images_look_more_known_than_new_ones_unless_they_are_left_out() -> None:
@@ -169,9 +182,9 @@ def test_labelled_images_look_more_known_than_new_ones_unless_they_are_left_out(
 
 def test_a_pile_may_hold_no_known_image_or_hardly_anything_else() -> None:
     none = Pile([0] * 12, 50).likeness()
-    assert none.share(4) == 0
+    assert none.share() == (0, False)
     assert none.missed(none.lowest(none.s, 1)) == pytest.approx(0, abs=0.1)
-    assert Pile([10] * 12, 60).likeness().share(4) > FEW
+    assert Pile([10] * 12, 60).likeness().share()[0] > FEW
     known = Pile([50] * 12, 0).likeness()
-    assert known.share(90) == 1 - 90 / 600
+    assert known.share()[0] > 0.9
     assert known.lowest(known.s, 2).all()

@@ -45,10 +45,10 @@ NEIGHBOURS, SHARE, AVERAGED = 25, 0.2, (5, 60)
 """Neighbours in an average at first; then this share of a class, within bounds."""
 RESTARTS, STEPS, CLOSE, SOFTNESS = 4, 15, 0.6, 0.05
 """Runs of k-means on a draw, and their steps; the cosine from which vectors are close, and how gradually."""
-SURELY, FEWEST_NOVEL, NONE, CHANCES, MOST_LEFT = 0.85, 60, 0.03, 2.0, 1.5
+SURELY, FEWEST_NOVEL, NONE, CHANCES, MOST_LEFT = 0.85, 50, 0.03, 2.0, 1.5
 """Of a mixed pile: the part of the novel vectors that is looked at, since known ones would count as classes,
-and the fewest; by how much they must exceed the part of labelled ones that look as novel, also in standard
-deviations, to hold new classes; known ones among them, at most."""
+and the fewest, but not more than half; by how much they must exceed the part of labelled ones that look as
+novel, also in standard deviations, to hold new classes; known ones among them, at most."""
 DENSE, RATIO, TAU = 10, 1.2, 0.01
 """The largest of the small numbers of clusters; the ratio of the others; of the softmax over silhouettes."""
 TURNS, ENOUGH, TAILS = 6, 200, (1, 10, 50)
@@ -112,8 +112,8 @@ class Look:
             left = left_out(features.labelled, labels, whiten)[rows]
             known, labels = F.normalize(features.labelled[rows] @ whiten, dim=-1), positions(labels[rows])
             likeness = Likeness(known, left, labels, pile)
-            share = likeness.share(min(FEWEST_NOVEL, len(pile)))
-            novel = likeness.lowest(likeness.s, SURELY * (1 - share) if share else 1)
+            share, fewest = likeness.share()[0], min(FEWEST_NOVEL / len(pile), 0.5)
+            novel = likeness.lowest(likeness.s, max(SURELY * (1 - share), fewest) if share else 1)
             missed, part = likeness.missed(novel), float(novel.double().mean())
             chance = math.sqrt(missed * (1 - missed) / len(known) + part * (1 - part) / len(pile))
             if share and part - missed <= NONE + CHANCES * chance:

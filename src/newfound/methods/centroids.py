@@ -22,7 +22,8 @@ mu and is pulled back to them, learns from the labels and from its own answers o
 
 Labelled images are among the nearest, with their labels for q. b is such that the known classes together have
 a share pi of the pile and the novel ones the rest, in equal shares if they are asked for; at last such that
-a share pi of the images is put into known classes.
+a share pi of the images is put into known classes, or where a gap between known and novel ones is clear, up
+to that.
 
 Shapes: n unlabelled samples, D features, P principal components, C = C_l + C_u classes.
 """
@@ -69,6 +70,9 @@ SLACK = 1.8
 """How much more uneven than those of hidden classes the clusters of a pile may be to count as equal."""
 MORE, NONE = 1.25, 1e-4
 """Images that are clustered, for each that is novel; the share of known ones where there seem to be none."""
+UNSURE, DEEP = 0.05, 3.0
+"""Of the estimated share of known images: how far it is off; how many times the density at a minimum that at
+the sides is, for that to decide instead."""
 REFINEMENTS, PULL, STEPS = 5, 0.003, 8
 """Regressions; how strongly each is pulled back to where the first started; steps of L-BFGS in each."""
 
@@ -88,7 +92,7 @@ class Centroids(Method):
     joint = True
     made_for = "mixed"
     mixed = True
-    cache_version = 3
+    cache_version = 4
     views = Views()
     schedules = {"pretrain": TrainConfig(), "discover": TrainConfig(epochs=0)}
 
@@ -130,44 +134,78 @@ class Centroids(Method):
         basis = principal_components(both - self.mean, self.projection.shape[1])
         known, pile = (known - self.mean) @ basis, (pile - self.mean) @ basis
         shrinkage, usual = self.choose(known, bank.labels)
+        log.debug("lambda %g", shrinkage)
         whiten = whitening(known, bank.labels, shrinkage)
         self.projection.copy_(basis @ whiten)
         left = left_out(known, bank.labels, whiten) if shrinkage < math.inf else F.normalize(known, dim=-1)
         known, pile = (F.normalize(each @ whiten, dim=-1) for each in (known, pile))
-        num_known, k, tau = self.task.num_known, self.task.num_novel, self.config.tau
+        num_known = self.task.num_known
         sums = torch.zeros_like(self.centres[:num_known]).index_add_(0, bank.labels, known)
         self.centres[:num_known] = F.normalize(sums, dim=-1)
-        if not k:
+        if not self.task.num_novel:
             return
-        mixed, novel = self.task.pile == "mixed", torch.ones_like(pile[:, 0], dtype=torch.bool)
-        if mixed:
-            likeness = Likeness(known, left, bank.labels, pile)
-            share = likeness.share(k)
-            novel = likeness.lowest(likeness.s, MORE * (1 - share))
-        seen = average(pile[novel], pile[novel], self.config.neighbours)
-        centres = self.cluster(seen, k, self.config.restarts, random, SWAPPED)
+        if self.task.pile == "mixed":
+            self.divide(known, left, bank.labels, pile, usual, random)
+        else:
+            self.pile.copy_(pile)
+            seen = average(pile, pile, self.config.neighbours)
+            centres, offsets, _ = self.novel_classes(seen, usual, random)
+            self.centres[num_known:], self.offsets[num_known:] = centres, offsets
+            self.number((seen @ centres.T / self.config.tau + offsets).argmax(1))
+
+    def novel_classes(
+        self, seen: Tensor, usual: float, random: torch.Generator
+    ) -> tuple[Tensor, Tensor, bool]:
+        """Averaged vectors (n, P) → centres (C_u, P) and offsets (C_u,), and whether shares are equal."""
+        centres = self.cluster(seen, self.task.num_novel, self.config.restarts, random, SWAPPED)
         even = unevenness(seen, centres) <= SLACK * usual
         equal = even if self.config.prior == "auto" else self.config.prior == "equal"
-        log.debug("lambda %g, classes of %s sizes", shrinkage, "equal" if equal else "their own")
+        log.debug("classes of %s sizes", "equal" if equal else "their own")
         if equal:
-            centres, self.offsets[num_known:] = settle(seen, centres, tau)
-        self.centres[num_known:] = centres
-        if not mixed:
-            self.pile.copy_(pile)
-            return
+            return *settle(seen, centres, self.config.tau), True
+        return centres, torch.zeros_like(centres[:, 0]), False
+
+    def divide(
+        self,
+        known: Tensor,
+        left: Tensor,
+        labels: Tensor,
+        pile: Tensor,
+        usual: float,
+        random: torch.Generator,
+    ) -> None:
+        """Centres and offsets of all classes for a mixed pile."""
+        num_known, k, tau = self.task.num_known, self.task.num_novel, self.config.tau
+        likeness = Likeness(known, left, labels, pile)
+        share, clear = likeness.share()
+        novel = likeness.lowest(likeness.s, max((1 if clear else MORE) * (1 - share), k / len(pile)))
         rest = pile[novel]
+        seen = average(rest, rest, self.config.neighbours)
+        centres, offsets, equal = self.novel_classes(seen, usual, random)
+        self.centres[num_known:] = centres
         s = likeness.near - likeness.among(novel) - (likeness.x @ centres.T).amax(1)
         novel = likeness.lowest(s, 1 - share)
         q = F.pad((pile @ self.centres[:num_known].T / tau).softmax(1), (0, k))
         seen = average(pile[novel], rest, self.config.neighbours)
-        q[novel] = F.pad((seen @ centres.T / tau + self.offsets[num_known:]).softmax(1), (num_known, 0))
+        q[novel] = F.pad((seen @ centres.T / tau + offsets).softmax(1), (num_known, 0))
         groups = F.pad(torch.arange(k) + 1 if equal else torch.ones(k, dtype=torch.long), (num_known, 0))
         shares = torch.tensor([share, *([(1 - share) / k] * k if equal else [1 - share])]).clamp(min=NONE)
-        self.refine(known, bank.labels, pile, q, groups.to(q.device), shares.to(q))
+        self.refine(known, labels, pile, q, groups.to(q.device), shares.to(q))
         if share:
             logits = self._both(pile)[0][0]
             margins = logits[:, :num_known].amax(1) - logits[:, num_known:].amax(1)
-            self.offsets[:num_known] -= margins.quantile(1 - share)
+            self.offsets[:num_known] -= valley(margins, 1 - share)
+        found = self._both(pile)[0][0].argmax(1) - num_known
+        self.number(found[found >= 0])
+
+    def number(self, found: Tensor) -> None:
+        """Number the novel classes by their sizes, then by their first images; found (n,) are theirs."""
+        num_known, n = self.task.num_known, len(found)
+        sizes, rows = found.bincount(minlength=self.task.num_novel), torch.arange(n, device=found.device)
+        first = torch.full_like(sizes, n).scatter_reduce(0, found, rows, "amin")
+        order = (first - sizes * (n + 1)).argsort(stable=True)
+        self.centres[num_known:] = self.centres[num_known:][order]
+        self.offsets[num_known:] = self.offsets[num_known:][order]
 
     def refine(
         self, known: Tensor, labels: Tensor, pile: Tensor, q: Tensor, groups: Tensor, shares: Tensor
@@ -281,6 +319,22 @@ def regress(x: Tensor, targets: Tensor, first: Tensor, start: Tensor, tau: float
 
     solver.step(objective)  # type: ignore[no-untyped-call]
     return V
+
+
+def valley(values: Tensor, part: float) -> Tensor:
+    """The quantile `part` of the values (n,), or a deep minimum of their density about there.
+
+    It trades how low the density is for how far from the quantile it is.
+    """
+    ordered, n = values.sort().values, len(values)
+    half = max(n // 100, 1)
+    widths = ordered[2 * half :] - ordered[: -2 * half]
+    if not len(widths):
+        return values.quantile(part)
+    off = (torch.arange(half, n - half, device=values.device) / n - part) / UNSURE
+    best = int((widths.log() - off.square() / 2).argmax())
+    deep = widths[best] >= DEEP * torch.maximum(widths[: best + 1].min(), widths[best:].min())
+    return ordered[best + half - 1 : best + half + 1].mean() if deep else values.quantile(part)
 
 
 def unevenness(x: Tensor, centres: Tensor) -> float:

@@ -35,6 +35,8 @@ QUANTILES = (0.5, 0.6, 0.7)
 """q; where hardly any novel image looks so known, and still many labelled ones do."""
 FEW = 0.08
 """The share of known images that a pile must seem to have, to hold any."""
+MIDDLE, STRAYS = (0.05, 0.95), 0.002
+"""Quantiles of the labelled between which the median of known images is; images in a gap, of the pile."""
 RARE = 1e-6
 """The weight of a class that the pile does not seem to hold."""
 CLEAR = 0.8
@@ -104,13 +106,14 @@ class Likeness:
         k = self.part[self.classes] * (sizes[self.classes] - (own >= 0).long())
         return nearest(self.x, self.pile[rows], k.clamp(*UNLABELLED), own)
 
-    def share(self, least: int) -> float:
-        """pi, if at least so many of the pile are novel; 0 if hardly any of it looks known."""
+    def share(self) -> tuple[float, bool]:
+        """pi, and whether a space between two groups tells it; 0 if hardly any of the pile looks known."""
         usual, found = self.s[: self.num_labelled], self.s[self.num_labelled :]
-        share = upper_share(usual, found)
-        if share is None:
-            share = known_share(usual, self.weights, found)
-        return min(share, 1 - least / len(found)) if share > FEW else 0.0
+        told = share_above_gap(usual, found)
+        if told is None:
+            told = upper_share(usual, found)
+        share = known_share(usual, self.weights, found) if told is None else told
+        return (share, told is not None) if share > FEW else (0.0, False)
 
     def lowest(self, s: Tensor, part: float) -> Tensor:
         """Which are the part of the pile (n,) that looks least known by s (N + n,)."""
@@ -121,6 +124,22 @@ class Likeness:
         """The share of known images that look no more known than the rows (n,) of the pile."""
         usual, found = self.s[: self.num_labelled], self.s[self.num_labelled :]
         return float(((usual <= found[rows].max()) * self.weights).sum() / self.weights.sum())
+
+
+def share_above_gap(usual: Tensor, found: Tensor) -> float | None:
+    """The share of found (n,) above the uppermost clear gap, if usual (N,) is there too.
+
+    A gap is clear if it is wider than the range of nine tenths of what is above it; it may hold some strays.
+    """
+    values, n = found.double().sort(descending=True).values, len(found)
+    wide = 1 + int(STRAYS * n)
+    above = torch.arange(1, n - wide + 1, device=values.device)
+    spread = values[above // 20] - values[above - 1 - above // 20]
+    clear = (values[:-wide] - values[wide:] > spread) & (above > FEW * n)
+    low, high = usual.double().quantile(usual.new_tensor(MIDDLE).double())
+    middle = values[above // 2]
+    places = (clear & (middle > low) & (middle < high)).nonzero().flatten()
+    return float(above[places[0]]) / n if len(places) else None
 
 
 def upper_share(usual: Tensor, found: Tensor) -> float | None:
