@@ -257,13 +257,14 @@ def test_ids_of_an_earlier_run_stay(tmp_path: Path) -> None:
 def test_a_novel_class_without_images_is_left_out(tmp_path: Path) -> None:
     logits = np.eye(5)[[2, 4, 4]]
     mine = Review(write_run(tmp_path, logits, features=np.eye(3)))
-    assert list(mine.names.values()) == ["ant", "bee", "novel-1", "novel-3", "unsorted"]
-    with pytest.raises(UsageError, match="novel-2"):
-        mine.move("novel-2", "0.png")
+    assert sizes(mine) == {"novel-1": 1, "novel-3": 2}
     given = Prediction(["x"], np.array([[0, 0.1, 0.2, 0.4, 0.3]]), None, [], np.zeros(1, bool), [])
     assert mine.sorted(given, {}).classes == ["novel-3"]
     mine.move("ant", "0.png")
     assert sizes(mine) == {"ant": 1, "novel-1": 0, "novel-3": 2}  # emptied by a person, it stays
+    mine.rename({"novel-2": "wasp"})
+    assert sizes(mine) == {"ant": 1, "novel-1": 0, "wasp": 0, "novel-3": 2}
+    assert mine.sorted(given, {}).classes == ["wasp"]
 
 
 def test_unsorted_images_are_a_group_of_their_own(tmp_path: Path) -> None:

@@ -96,7 +96,8 @@ def _rows(review: Review) -> list[dict[str, Value]]:
 
 def _classes(review: Review) -> dict[int, str]:
     """Id → name of all classes, known ones first."""
-    return {key: name for key, name in review.names.items() if key != UNSORTED_ID}
+    names, left_out = review.names, {UNSORTED_ID, *review.left_out}
+    return {key: name for key, name in names.items() if key not in left_out}
 
 
 @exporter("csv", ".csv")

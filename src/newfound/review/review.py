@@ -131,10 +131,14 @@ class Review:
 
     @property
     def names(self) -> dict[int, str]:
-        """Id → name; known classes first, then novel ones that ever had images, then the unsorted group."""
-        gone = self._empty - {*np.unique(self.ids).tolist()}
-        named = {key: name for key, name in self._named.items() if key not in gone}
-        return {**named, UNSORTED_ID: UNSORTED}
+        """Id → name; known classes first, then novel ones, then the unsorted group."""
+        return {**self._named, UNSORTED_ID: UNSORTED}
+
+    @property
+    def left_out(self) -> set[int]:
+        """Novel classes that got no image, neither from the run nor from a reviewer, nor a name."""
+        named = {key for edit in self.edits if isinstance(edit, Rename) for key in edit.ids}
+        return self._empty - named - {*np.unique(self.ids).tolist()}
 
     @property
     def settled(self) -> NDArray[np.bool_]:
@@ -150,12 +154,12 @@ class Review:
 
     @property
     def classes(self) -> list[ReviewedClass]:
-        """The novel classes, and others that have images."""
-        ids, confidence = self.ids, self.assignments.confidence
+        """Those that have images, and novel ones that had some, or a name."""
+        ids, confidence, left_out = self.ids, self.assignments.confidence, self.left_out
         found = []
         for key, name in self.names.items():
             rows, kind = np.flatnonzero(ids == key), self.kind(key)
-            if len(rows) or kind == "novel":
+            if len(rows) or (kind == "novel" and key not in left_out):
                 mean = float(confidence[rows].mean()) if len(rows) else 0.0
                 found.append(ReviewedClass(key, name, kind, rows, mean))
         return found
@@ -193,7 +197,7 @@ class Review:
         features = np.empty((0, 0)) if found.features is None else found.features
         left, names = shares_after(self.edits, found.shares, self.found, by_features(features)), self.names
         dismissed = left.pop(UNSORTED_ID)
-        left = {key: share for key, share in left.items() if key in names}
+        left = {key: share for key, share in left.items() if key not in self.left_out}
         shares = np.stack(list(left.values()), axis=1)
         nearest, confidence = np.array(list(left))[shares.argmax(1)], shares.max(1)
         ids = np.where(found.unsorted | (dismissed > confidence), UNSORTED_ID, nearest)
