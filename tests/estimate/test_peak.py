@@ -10,6 +10,8 @@ from newfound.estimate.peak import (
     FITTED,
     Draw,
     Look,
+    deviation,
+    in_components,
     peak_estimate,
     peak_grid,
     peak_trials,
@@ -94,8 +96,15 @@ def test_one_trial_decides_only_if_the_number_is_its_own(counted: float, decided
 
 
 def test_without_classes_to_hide_the_range_is_that_of_the_cuts_behind_the_weights() -> None:
-    trials = list(peak_trials(features(3, 5), CONFIG, random(), {}))
-    assert trials[0].missed_by == pytest.approx(math.exp(1.28 * FITTED["novel"]["deviation"]))
+    given = features(3, 5)
+    trials, look = (
+        list(peak_trials(given, CONFIG, random(), {})),
+        Look.of(in_components(given), CONFIG, random()),
+    )
+    weights = FITTED["novel"]["deviation"]
+    logarithm = weights[""] + sum(weights[name] * value for name, value in look.signs.items())
+    assert deviation(look) == pytest.approx(math.exp(logarithm))
+    assert trials[0].missed_by == pytest.approx(math.exp(1.28 * deviation(look)))
 
 
 def test_a_few_images_could_be_of_any_number_of_classes() -> None:

@@ -12,8 +12,8 @@ those that are left, there is no new class.
 The peak is early where classes are small or of uneven sizes, and late where known images are left. What tells
 so is c (`Look`); the weights w come from cuts of CIFAR-100 and CIFAR-10 (`benchmarks/number_fit.py`). Whether
 they help is asked of the user's known classes: some of them are hidden from the whitening and counted the
-same way, in equal sizes and in long tails. If the peak itself is far better at that, it decides. How far the
-hidden classes are off, and those of the cuts were, gives the range.
+same way, in equal sizes and in long tails. If the peak itself is far better at that, it decides. The range is
+as wide as cuts that look so demand, more or less so by how far the hidden classes are off.
 
 Shapes: n vectors, D features, P principal components.
 """
@@ -53,12 +53,12 @@ DENSE, RATIO, TAU = 10, 1.2, 0.01
 """The largest of the small numbers of clusters; the ratio of the others; of the softmax over silhouettes."""
 TURNS, ENOUGH, TAILS = 6, 200, (1, 10, 50)
 """Times that classes are hidden; images of the largest one; how many times as many as of the smallest."""
-BETTER, PRIOR, WIDTH = 1.2, 12, 1.28
+BETTER, PRIOR, WIDTH, MISSED = 1.2, 12, 1.28, 3.0
 """How many times as good the peak itself has to be to decide; how many turns the cuts behind the weights
-count for; standard deviations to either end of a range that is to hold four of five."""
+count for; deviations to either end of a range that is to hold four of five; those if no class is seen."""
 
 FITTED = json.loads(Path(__file__).with_name("weights.json").read_text())
-"""For each kind of pile w, and the deviation of log N on the cuts behind it, each left out in turn."""
+"""For each kind of pile w, and what predicts the logarithm of the deviation of log N in the same way."""
 
 
 def peak_grid(most: int) -> list[int]:
@@ -197,7 +197,16 @@ def soft_peak(silhouettes: Mapping[int, float]) -> float:
 
 def corrected(found: Look) -> float:
     """log N of a pile in which something looks novel."""
-    weights: dict[str, float] = FITTED[found.pile]["weights"]
+    return _predicted("number", found)
+
+
+def deviation(found: Look) -> float:
+    """That of log N."""
+    return math.exp(_predicted("deviation", found))
+
+
+def _predicted(what: str, found: Look) -> float:
+    weights: dict[str, float] = FITTED[found.pile][what]
     return weights[""] + sum(weights[name] * value for name, value in found.signs.items())
 
 
@@ -212,17 +221,15 @@ def judged(
     errors = torch.tensor(list(_errors(features, config, random)), dtype=torch.float64).view(-1, 2)
     squares = errors.square().sum(0)
     by_peak = bool(BETTER**2 * squares[0] < squares[1])
-    spread = (squares[0 if by_peak else 1] + PRIOR * FITTED[found.pile]["deviation"] ** 2) / (
-        len(errors) + PRIOR
-    )
+    more = (float(squares[0 if by_peak else 1]) + PRIOR) / (len(errors) + PRIOR)
     log_number = found.signs["peak"] if by_peak else corrected(found)
-    return math.exp(log_number), math.exp(WIDTH * float(spread.sqrt()))
+    return math.exp(log_number), math.exp(WIDTH * deviation(found) * math.sqrt(more))
 
 
 def _errors(
     features: Features, config: EstimateConfig, random: torch.Generator
 ) -> Iterator[tuple[float, float]]:
-    """By how much the logarithm of the number of hidden known classes is missed: by the peak, and by N."""
+    """By how many deviations the logarithm of the number of hidden classes is missed: by the peak, by N."""
     number = int(features.classes.max()) + 1
     for turn in range(TURNS if number >= FEWEST_TO_HIDE else 0):
         order = torch.randperm(number, generator=random, device=random.device)
@@ -231,9 +238,10 @@ def _errors(
         found = Look.of(_pretended(features, hidden, TAILS[turn % len(TAILS)], random), config, random)
         wanted = math.log(len(hidden))
         if found.signs:
-            yield found.signs["peak"] - wanted, corrected(found) - wanted
-        else:  # as if one had been found
-            yield -wanted, -wanted
+            unit = deviation(found)
+            yield (found.signs["peak"] - wanted) / unit, (corrected(found) - wanted) / unit
+        else:  # as bad as can be
+            yield MISSED, MISSED
 
 
 def _pretended(features: Features, hidden: Tensor, tail: int, random: torch.Generator) -> Features:
