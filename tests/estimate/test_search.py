@@ -10,7 +10,15 @@ from newfound.core.errors import DataError, UsageError
 from newfound.estimate.dtc import dtc_estimate, num_probes
 from newfound.estimate.gcd import gcd_estimate
 from newfound.estimate.search import ALGORITHMS, resolved, warnings_for
-from newfound.estimate.trial import EstimateConfig, Features, Trial, best_of, estimate_config, most_extra
+from newfound.estimate.trial import (
+    EstimateConfig,
+    Features,
+    Trial,
+    Verdict,
+    best_of,
+    estimate_config,
+    most_extra,
+)
 from newfound.pseudo.kmeans import KMeans
 
 CONFIG = EstimateConfig(max_novel=12, restarts=6)
@@ -179,6 +187,7 @@ def test_warnings() -> None:
     high = dtc_estimate(sweep([0.1] * 13, [0.1] * 13))
     assert "estimate.max_novel" in warnings_for(high, 80, 10, 12, 12)[0]
     assert "the images are too few" in warnings_for(high, 80, 10, 12, 99)[0]
+    assert warnings_for(Verdict(0, 0, 0, None, {"silhouette": 12}), 80, 0, 12, 99) == []
 
 
 def test_defaults_are_dtcs_for_cifar100() -> None:

@@ -226,7 +226,8 @@ def show_estimate(found: Estimate, folder: Folder) -> None:
     """Draw an estimate, and print its table and what it says."""
     figure = folder.estimate.with_suffix(".png")
     draw_estimate(found, figure)
-    console().print(curve_table(found))
+    if found.num_novel:
+        console().print(curve_table(found))
     console().print(f"Estimate: {verdict(found)}.")
     show_warnings(found.warnings)
     console().print(f"written: {folder.estimate}, {figure}")

@@ -78,7 +78,7 @@ def warnings_for(found: Verdict, num_known: int, num_hidden: int, most: int, all
             "the smallest number of clusters is the best, as happens when features do not separate the "
             "classes; there may be more novel classes"
         )
-    if max(found.high, *found.preferred.values()) >= most:
+    if found.num_novel and max(found.high, *found.preferred.values()) >= most:
         further = f"raise {PREFIX}max_novel to look further" if most == allowed else "the images are too few"
         warnings.append(f"the largest number of clusters tried is among the best; {further}")
     return warnings
