@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import torch
 from newfound.core.errors import CheckpointError
 from newfound.engine.checkpoint import Checkpoint
 from newfound.run.folder import Folder
+from tests.cli.calls import newfound
 
 pytestmark = pytest.mark.slow
 COMMAND = [
@@ -53,6 +55,23 @@ def test_a_run_killed_with_two_processes_is_resumed_with_one(tmp_path: Path) -> 
     resumed = finished([*COMMAND, "epochs=12", "--resume"], tmp_path / "b" / "run")
     trained_on = {session.hardware for session in Folder(tmp_path / "b" / "run").read_results().sessions}
     assert trained_on == {"2 x CPU, 1 thread", "CPU, 1 thread"}
+    for key, value in whole.items():
+        torch.testing.assert_close(resumed[key], value, atol=1e-5, rtol=0)
+
+
+def test_a_run_paused_within_an_epoch_is_resumed_with_two_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [*(word for word in COMMAND[2:] if word != "checkpoint_seconds=0"), "epochs=2", "batch_size=16"]
+    whole = finished(["-m", "newfound", *command], tmp_path / "a" / "run")
+    asked = count(1)
+    with monkeypatch.context() as patch:
+        patch.setattr("newfound.cli.signals.Stopping.__call__", lambda self: next(asked) >= 24)
+        assert newfound(*command, "--out", tmp_path / "b" / "run").code == 0
+    state = Checkpoint.load(tmp_path / "b" / "run" / "checkpoint.safetensors").state
+    assert state["stage"] == "discover"
+    assert state["step"] > 0
+    resumed = finished(["-m", "newfound", *command, "devices=2", "--resume"], tmp_path / "b" / "run")
     for key, value in whole.items():
         torch.testing.assert_close(resumed[key], value, atol=1e-5, rtol=0)
 

@@ -67,7 +67,7 @@ class Paused(Exception):  # noqa: N818 (not an error)
 
     def __init__(self, epoch: int, step: int, seconds: float, tensors: dict[str, Tensor]) -> None:
         """`tensors` are the sums of the losses so far, and the states of random numbers."""
-        super().__init__(epoch, step)
+        super().__init__(epoch, step, seconds, tensors)  # all of them, to be sent to other processes
         self.epoch, self.step, self.seconds, self.tensors = epoch, step, seconds, tensors
 
 
@@ -103,23 +103,24 @@ class Trainer:
         begun the whole epoch.
         """
         states = self.optimiser.state_dict(), self.step.scaler.state_dict()
-        dist.send((self._made_of, states, first_epoch))
-        self.begin(first_epoch + (paused is not None))
+        begun = first_epoch > 0 or paused is not None
+        dist.send((self._made_of, states, begun))
+        self.begin(begun)
         if dist.world() == 1:
             self._should_pause = should_pause
         steps = (self.train.epochs - first_epoch) * self.loader.steps
         notices = Notices(self.loader.stage, steps)
         for epoch in range(first_epoch, self.train.epochs):
-            dist.send(epoch)
             first = epoch == first_epoch
+            dist.send((epoch, paused if first else None))
             yield self.epoch(epoch, notices if first else None, paused if first else None)
 
-    def begin(self, first_epoch: int) -> None:
-        """What comes before the first epoch, in every process."""
+    def begin(self, begun: bool) -> None:
+        """What comes before the first epoch, unless that was `begun` earlier, in every process."""
         if dist.world() > 1:
             share_statistics(self.learner, self.learner.encoder)
         with self._sharing():
-            if first_epoch == 0:
+            if not begun:
                 torch.manual_seed(derive(self.loader.seed, self.loader.stage, "begin"))
                 self.learner.begin(self.bank)
                 self.learner.after_step()
@@ -200,15 +201,16 @@ def follow() -> None:
     """Train what the first process trains, until it leaves."""
     trainer: Trainer | None = None
     while (order := dist.receive()) is not None:
-        if isinstance(order, int):
+        if isinstance(order[0], int):
             assert trainer is not None
-            trainer.epoch(order)
+            epoch, paused = order
+            trainer.epoch(epoch, paused=paused)
             continue
-        (parts, how), (optimiser, scaler), first_epoch = order
+        (parts, how), (optimiser, scaler), begun = order
         trainer = Trainer(*parts, **how)
         trainer.optimiser.load_state_dict(optimiser)
         trainer.step.scaler.load_state_dict(scaler)
-        trainer.begin(first_epoch)
+        trainer.begin(begun)
 
 
 class Notices:
