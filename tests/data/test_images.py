@@ -1,5 +1,6 @@
 """Image sets: the same pixels, resident or streamed, on whichever device; work done ahead of its use."""
 
+import pickle
 import shutil
 import threading
 from itertools import islice
@@ -78,6 +79,10 @@ def test_images_that_were_decoded_are_kept_while_there_is_room(tmp_path: Path) -
     first = streamed.fetch(every)
     streamed.keep(4.5 * first[0].nbytes)
     assert streamed.fetch(every).equal(first)
+    sent = pickle.dumps(streamed)  # another process keeps images of its own
+    assert len(sent) < 2000
+    assert len(pickle.loads(sent)._kept) == len(streamed._kept) == 4
+    assert pickle.loads(sent).fetch(every).equal(first)
     for path in paths[:4]:
         path.unlink()
     assert streamed.fetch(every.flip(0)).equal(first.flip(0))

@@ -177,6 +177,10 @@ class StreamedImages(ImageSet):
         room = int(min(num_bytes / (3 * self.size[0] * self.size[1]), len(self)))
         self._kept, self._is_kept = shared(room, 3, *self.size), shared(room)
 
+    def __reduce__(self) -> tuple[Callable[..., "StreamedImages"], tuple[object, ...]]:
+        """For another process, which keeps images of its own."""
+        return _with_room, (self.names, self.size, self.device, self.crop, self._kept.nbytes)
+
     def fetch(self, index: Tensor) -> Tensor:
         return next(self._fetch_each([index]))
 
@@ -245,6 +249,13 @@ class StreamedImages(ImageSet):
         for path in self.names:  # the folder is left out, because it may move
             digest.update(f"{os.path.basename(path)}\0{size_of(path)}\0".encode())
         return digest.hexdigest()
+
+
+def _with_room(names: Paths, size: Size, device: torch.device, crop: bool, room: int) -> StreamedImages:
+    """Files, of which as many are kept as there is room for."""
+    images = StreamedImages(names, size, device, crop)
+    images.keep(room)
+    return images
 
 
 def _check_read(failed: Sequence[str]) -> None:
