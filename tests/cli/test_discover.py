@@ -152,17 +152,20 @@ STOPPING = "Ctrl-C: stopping at the next checkpoint. Press it again to stop at o
 AGAIN = "Repeat the command with --resume to continue.\n"
 
 
-def test_ctrl_c_saves_and_says_how_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "number"), [("Ctrl-C", signal.SIGINT), ("SIGTERM", signal.SIGTERM)])
+def test_a_signal_saves_and_says_how_to_continue(
+    name: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def impatient(self: Progress, event: Event) -> None:
         if isinstance(event, Epoch) and event.record.stage == "discover":
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 
     monkeypatch.setattr(Progress, "__call__", impatient)
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.getsignal(number)
     done = newfound(*LONG)
     assert (done.code, done.err) == (130, "")
-    assert done.out.endswith(f"{STOPPING}Stopped at a checkpoint. {AGAIN}")
-    assert signal.getsignal(signal.SIGINT) is before
+    assert done.out.endswith(f"{STOPPING.replace('Ctrl-C', name)}Stopped at a checkpoint. {AGAIN}")
+    assert signal.getsignal(number) is before
     assert state_of("run") == ("discover", 1)
 
 

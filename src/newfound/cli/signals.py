@@ -1,4 +1,4 @@
-"""Stopping early: Ctrl-C and --stop-after."""
+"""Stopping early: Ctrl-C, SIGTERM and --stop-after."""
 
 import os
 import re
@@ -11,6 +11,7 @@ from types import FrameType, TracebackType
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as in shells."""
+STOPPING = (signal.SIGINT, signal.SIGTERM)
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 Handler = Callable[[int, FrameType | None], object] | int | None
 
@@ -50,6 +51,8 @@ def time_after(text: str) -> float:
 class Stopping:
     """Whether to stop at the next checkpoint; within the block a second Ctrl-C stops at once.
 
+    SIGTERM, by which schedulers announce the end, is the same.
+
     A thread listens, because Python's own handlers wait for the operation that is running, and a step of a
     large network can take a minute.
     """
@@ -58,7 +61,7 @@ class Stopping:
         self.at, self.interrupted = at, False
         self._asked = self._interval = 0.0
         self._again = f"Repeat the command{' with --resume' if resume else ''} to continue."
-        self._before: Handler = signal.SIG_DFL
+        self._before = dict[int, Handler]()
 
     def __call__(self) -> bool:
         now = time.monotonic()
@@ -71,7 +74,7 @@ class Stopping:
         return f", in about {left:.0f} seconds" if left >= 2 else ""
 
     def __enter__(self) -> "Stopping":
-        self._before = signal.signal(signal.SIGINT, self._on_interrupt)
+        self._before = {each: signal.signal(each, self._on_interrupt) for each in STOPPING}
         reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)  # which set_wakeup_fd asks for
         signal.set_wakeup_fd(self._writer)
@@ -88,7 +91,8 @@ class Stopping:
         signal.set_wakeup_fd(-1)
         os.close(self._writer)
         self._listener.join()
-        signal.signal(signal.SIGINT, self._before)
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
         if isinstance(error, Stopped):
             console().print(f"Stopped at a checkpoint. {self._again}")
             raise SystemExit(INTERRUPTED if self.interrupted else 0) from None
@@ -103,11 +107,12 @@ class Stopping:
         with open(reader, "rb", buffering=0) as signals:
             presses = 0
             while received := signals.read(1):
-                if received[0] != signal.SIGINT:
+                if received[0] not in STOPPING:
                     continue
                 presses += 1
                 if presses == 1:
-                    what = f"Ctrl-C: stopping at the next checkpoint{self._soon()}"
+                    name = "Ctrl-C" if received[0] == signal.SIGINT else "SIGTERM"
+                    what = f"{name}: stopping at the next checkpoint{self._soon()}"
                     console().print(f"{what}. Press it again to stop at once.")
                 else:
                     console().show_cursor()  # the bar hides it
