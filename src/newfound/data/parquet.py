@@ -199,6 +199,7 @@ def parquet_files(folder: str) -> list[str]:
     if "://" not in folder:
         return sorted(map(str, Path(folder).glob("*.parquet")))
     system, root = fsspec.core.url_to_fs(folder)
+    system.invalidate_cache()  # other processes may have written there
     return sorted(map(system.unstrip_protocol, system.glob(f"{root}/*.parquet")))
 
 

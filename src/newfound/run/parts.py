@@ -2,8 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from newfound.core.registry import library
@@ -65,13 +65,9 @@ class ClusterWorker(Generic[P]):
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """The rows of parts → what was done with them."""
-        results: list[Done] = []
         # Processes that are forked from one of Ray's may hang, and on another thread none is.
-        thread = Thread(target=lambda: results.extend(map(self.work, (self.parts[n] for n in batch["id"]))))
-        thread.start()
-        thread.join()
-        if len(results) < len(batch["id"]):
-            raise RuntimeError("a part could not be worked on; the reason is above")
+        with ThreadPoolExecutor(1) as thread:
+            results = list(thread.map(self.work, [self.parts[place] for place in batch["id"]]))
         return {"images": [number for number, _ in results], "failed": ["\n".join(f) for _, f in results]}
 
 
