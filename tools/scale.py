@@ -17,15 +17,15 @@ def scale_section(results: Path) -> str:
     found = read_record(results / "scale.json", Scale)
     calls = [*found.embeds, *found.discoveries, *found.predictions]
     lines = [
-        f"`results/scale.json`, by `python -m benchmarks.scale` on {calls[0].hardware}. Other work shared "
-        f"it: {min(call.load for call in calls):.0f} to {max(call.load for call in calls):.0f} processes "
-        "wanted its cores, so the seconds are an upper bound; CPU seconds say more.",
+        f"`results/scale.json`, by `python -m benchmarks.scale` on {calls[0].hardware}; "
+        f"{min(call.load for call in calls):.1f} to {max(call.load for call in calls):.1f} processes were "
+        "ready to run on average, these included.",
         "",
         "| 64-pixel JPEG files in tar files through `newfound embed` | s | CPU s | images/s | "
         "images per CPU second | peak memory |",
         "|---|---|---|---|---|---|",
     ]
-    for call in found.embeds:
+    for call in sorted(found.embeds, key=lambda each: each.number):
         rates = f"{call.number / call.seconds:,.0f} | {call.number / call.cpu_seconds:,.0f}"
         took = f"{call.seconds:,.0f} | {call.cpu_seconds:,.0f}"
         lines.append(f"| {call.number:,} | {took} | {rates} | {_size(call.peak_mib)} |")
@@ -33,7 +33,7 @@ def scale_section(results: Path) -> str:
     lines += ["", f"| vectors through `newfound discover` | {heads}", "|---|---|---|---|---|---|---|"]
     for data, noun in (("vectors", f"{found.features} features"), ("images", "of those images")):
         for method in METHODS:
-            for run in found.discoveries:
+            for run in sorted(found.discoveries, key=lambda each: each.number):
                 if (run.data, run.method) == (data, method):
                     pile = run.number - run.number // 11
                     cells = (
@@ -47,7 +47,7 @@ def scale_section(results: Path) -> str:
                     )
                     lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "| vectors through `newfound predict` | s | CPU s | peak memory |", "|---|---|---|---|"]
-    for call in found.predictions:
+    for call in sorted(found.predictions, key=lambda each: (each.data, each.number)):
         took = f"{call.seconds:,.0f} | {call.cpu_seconds:,.0f}"
         noun = f"{found.features} features" if call.data == "vectors" else "of those images"
         lines.append(f"| {call.number:,}, {noun} | {took} | {_size(call.peak_mib)} |")

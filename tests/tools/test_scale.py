@@ -27,7 +27,7 @@ def test_what_was_recorded_becomes_tables_and_arithmetic(tmp_path: Path) -> None
     )
     write_record(tmp_path / "scale.json", record)
     text = scale_section(tmp_path)
-    assert "3 to 3 processes" in text
+    assert "2.6 to 2.6 processes" in text
     assert "\n| 10,000 | 50 | 20 | 200 | 500 | 2.5 GiB |\n| 1,000,000 | 50 | 20 | 20,000 | 50,000 |" in text
     assert "| 11,000, 384 features | `centroids` | 5,000 of the pile's 10,000 | 50 | 20 | 2.5 GiB |" in text
     assert text.endswith("\n| 72,000, 384 features | 50 | 20 | 2.5 GiB |")
