@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from newfound.core.encoder import Encoder
 from newfound.core.errors import UsageError
 from newfound.core.registry import ENCODERS, method_names, recipe_for
 from newfound.data.dataset import Dataset
+from newfound.data.images import StreamedImages
 from newfound.data.vectors import from_embeddings, sampled
 from newfound.methods.uno import UNO
 from newfound.run import preflight as preflights
@@ -176,6 +178,20 @@ def test_what_a_run_needs_is_counted(method: str, digits: Dataset, monkeypatch: 
     monkeypatch.setattr(preflights, "free_memory", lambda: 2**20)
     with pytest.raises(UsageError, match=r"Not enough memory: .* and 1 MiB are free\. .*batch_size"):
         needed.check(Path("."))
+
+
+def test_decoding_counts_where_it_takes_longer_than_training(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tiny_recipe("iic")
+    work = preflight(recipe, digits.split)
+    monkeypatch.setattr(preflights, "_decoding", lambda images: 100.0)
+    crops = recipe.config.large_crops + 0.25 * recipe.config.small_crops
+    assert plan(recipe, digits, work).seconds >= 100 * work["discover"] / crops
+    monkeypatch.undo()
+    assert preflights._decoding(digits.split.unlabelled) == 0
+    Image.new("RGB", (8, 8)).save(tmp_path / "one.png")
+    assert preflights._decoding(StreamedImages([str(tmp_path / "one.png")], (8, 8))) > 0
 
 
 def test_vectors_that_do_not_fit_need_a_smaller_sample(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ HINTS: Mapping[Hint, str] = {
     Hint.CLASSES: "`newfound classes RUN` lists the classes.",
     Hint.PILE: "If all of them are novel, use --pile novel.",
     Hint.MEMORY: "Free some, or use a smaller batch_size or --size.",
-    Hint.SAMPLE: "Free some, or set a smaller sample=.",
+    Hint.SAMPLE: "Free some, set a smaller sample=, or run on some of the vectors and predict the others.",
     Hint.EMBED: "Free some, or use newfound embed first and then --embeddings.",
     Hint.NO_STRICT: "Fix or remove the file, or leave out --strict.",
 }

@@ -28,7 +28,7 @@ class Hint(Enum):
     CLASSES = "Review.names lists the classes."
     PILE = 'If all of them are novel, pass pile="novel".'
     MEMORY = "Free some, or use a smaller batch_size or smaller images."
-    SAMPLE = "Free some, or set a smaller sample."
+    SAMPLE = "Free some, set a smaller sample, or run on some of the vectors and predict the others."
     EMBED = "Free some, or embed them first and use the embeddings."
     NO_STRICT = "Fix or remove the file, or do without strict."
 

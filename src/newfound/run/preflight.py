@@ -27,8 +27,9 @@ from newfound.core.settings import Recipe
 from newfound.data.augment import evaluation_view
 from newfound.data.dataset import Dataset, Look, Split
 from newfound.data.folders import is_resident
-from newfound.data.images import ResidentImages
+from newfound.data.images import ImageSet, ResidentImages, StreamedImages
 from newfound.data.vectors import in_memory, sampled
+from newfound.data.workers import FILES, num_workers
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
 from newfound.engine.evaluate import TrainingBank, Viewer, scores_of
 from newfound.run.events import duration
@@ -40,6 +41,8 @@ SMALL_CROP = 0.25
 """The work of a small crop, that of a large one being 1."""
 TRIED = {"cpu": 16, "cuda": 128}
 """Images of 224 pixels in a step that is measured, at most."""
+DECODED = 32
+"""Files that tell how long decoding takes."""
 FORESEEN = (1_000, 2_000, 4_000)
 """Vectors that tell how long all of them take."""
 PROGRAM, COPIES, NAME = 600 * 2**20, 6, 100
@@ -153,7 +156,8 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
         dim, weights = learner.encoder.dim, sum(each.nbytes for each in learner.state_dict().values())
         if recipe.train[stage].epochs:
             per_crop, per_image = _measured(stage, learner, recipe, split, device)
-            seconds += amount * per_crop
+            crops = learner.views.large + SMALL_CROP * learner.views.small
+            seconds += amount * max(per_crop, _decoding(split.unlabelled) / crops)
             # Weights, their gradients, moments, and as much again while they are updated.
             batch = min(recipe.train[stage].batch_size, len(split.labelled) + len(split.unlabelled))
             training = max(training, per_image * batch + 4 * weights)
@@ -174,7 +178,7 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
         look=look,
         data=each * (n_l + n_u),
         resident=resident and len(split.unlabelled) == n_u,
-        host=int(PROGRAM + kept + 3 * predicted + (0 if on_gpu else training)),
+        host=int(recipe.run.devices * (PROGRAM + kept) + 3 * predicted + (0 if on_gpu else training)),
         loaded=sum(
             each.pixels.untyped_storage().nbytes()
             for each in (data.split.labelled, data.split.unlabelled)
@@ -220,6 +224,16 @@ def _measured(
     parameters = sum(each.nbytes for each in learner.parameters())
     crops = (learner.views.large + SMALL_CROP * learner.views.small) * loader.batch_size
     return seconds / crops, max(bytes_saved - parameters, 0) / loader.batch_size
+
+
+def _decoding(images: ImageSet) -> float:
+    """The seconds that an image takes to be decoded, by all cores together; 0 if images are in memory."""
+    if not isinstance(images, StreamedImages):
+        return 0.0
+    number, start = min(DECODED, len(images)), time.perf_counter()
+    for row in range(number):
+        images.fetch(torch.tensor([row]))
+    return (time.perf_counter() - start) / number / max(num_workers(len(images), FILES), 1)
 
 
 def _foreseen(recipe: Recipe, split: Split, pile: int, device: torch.device) -> float:
