@@ -164,7 +164,8 @@ def test_a_signal_saves_and_says_how_to_continue(
     before = signal.getsignal(number)
     done = newfound(*LONG)
     assert (done.code, done.err) == (130, "")
-    assert done.out.endswith(f"{STOPPING.replace('Ctrl-C', name)}Stopped at a checkpoint. {AGAIN}")
+    told = STOPPING if name == "Ctrl-C" else "SIGTERM: stopping at the next checkpoint.\n"
+    assert done.out.endswith(f"{told}Stopped at a checkpoint. {AGAIN}")
     assert signal.getsignal(number) is before
     assert state_of("run") == ("discover", 1)
 

@@ -78,7 +78,7 @@ def show_results(results: Results) -> None:
         )
     if results.known_sizes is not None:
         console().print(f"Images in known classes: {sum(results.known_sizes):,}")
-    sizes = ", ".join(str(size) for size in results.cluster_sizes if size) or "there is none"
+    sizes = ", ".join(str(size) for size in results.cluster_sizes if size) or "none"
     console().print(f"Images in each novel class: {sizes}")
     if results.unsorted:
         console().print(f"Unsorted images, too far from the class they are most like: {results.unsorted:,}")

@@ -111,9 +111,9 @@ class Stopping:
                     continue
                 presses += 1
                 if presses == 1:
-                    name = "Ctrl-C" if received[0] == signal.SIGINT else "SIGTERM"
-                    what = f"{name}: stopping at the next checkpoint{self._soon()}"
-                    console().print(f"{what}. Press it again to stop at once.")
+                    pressed = received[0] == signal.SIGINT
+                    what = f"{'Ctrl-C' if pressed else 'SIGTERM'}: stopping at the next checkpoint"
+                    console().print(f"{what}{self._soon()}.{' Press it again to stop at once.' * pressed}")
                 else:
                     console().show_cursor()  # the bar hides it
                     console().print(f"Stopped at once, with the last checkpoint. {self._again}")
