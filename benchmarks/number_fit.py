@@ -73,8 +73,9 @@ def fitted(signs: Sequence[dict[str, float]], wanted: Sequence[float]) -> dict[s
         solve = np.linalg.solve((z.T * weight) @ z + penalty, z.T * weight)
         errors = y - z @ solve @ y
         weight = np.minimum(1, HUBER / np.abs(errors))
-    errors = np.abs(errors / (1 - np.diag(z @ solve)))
-    print("median error", np.median(np.expm1(errors)), "without", np.median(np.expm1(np.abs(y))))
+    errors /= 1 - np.diag(z @ solve)
+    print("median error", np.median(np.abs(np.expm1(-errors))), "without", np.median(np.abs(np.expm1(-y))))
+    errors = np.abs(errors)
 
     def unlikely(v: NDArray[np.floating]) -> tuple[float, NDArray[np.floating]]:
         ratios, pulled = errors * np.exp(-z @ v), SPREAD_RIDGE * np.r_[0, v[1:]]

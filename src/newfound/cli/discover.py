@@ -76,7 +76,7 @@ def discover(
     resume: opt.Resume = False,
     stop_after: opt.StopAfter = None,
 ) -> None:
-    """Find the novel classes: pretrain, discover, write results, assignments, of your own images a page."""
+    """Find the novel classes: pretrain, discover, write results, assignments and, for your images, a page."""
     images = data, data_dir, subset, labelled, unlabelled, size, strict, num_novel, embeddings, pile
     source = _source(follows, out, *images)
     method, overrides = opt.method_and_settings(method, settings)

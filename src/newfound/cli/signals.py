@@ -51,7 +51,7 @@ def time_after(text: str) -> float:
 class Stopping:
     """Whether to stop at the next checkpoint; within the block a second Ctrl-C stops at once.
 
-    SIGTERM, by which schedulers announce the end, is the same.
+    SIGTERM, which schedulers send before they end a job, stops at the next checkpoint too.
 
     A thread listens, because Python's own handlers wait for the operation that is running, and a step of a
     large network can take a minute.

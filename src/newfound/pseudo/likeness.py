@@ -9,9 +9,10 @@ been left out. Then as many of the known images of a pile exceed a quantile of t
 
     pi = min_q  P_pile(s > t_q) / (1 - q),  t_q the q-quantile of the labelled
 
-Where the s of a pile form two groups that are clearly apart (Otsu's criterion), pi is the share of the upper
-one, if the labelled are near it. That also holds where the known images of a pile all differ a little from
-the labelled ones, by their light or their place.
+Where there is a wide gap in the s of a pile, and the labelled are like what is above it, pi is the share
+above. Otherwise, where the s form two groups that are clearly apart (Otsu's criterion), pi is the share of
+the upper one, if the labelled are near it. That also holds where the known images of a pile all differ a
+little from the labelled ones, by their light or their place.
 
 Classes need not have the same sizes in the pile as among the labelled. r is how many images of the pile look
 more like a class than half of its labelled ones do, by <x, labelled> + <x, means>, over how many of these do.
@@ -36,7 +37,8 @@ QUANTILES = (0.5, 0.6, 0.7)
 FEW = 0.08
 """The share of known images that a pile must seem to have, to hold any."""
 MIDDLE, STRAYS = (0.05, 0.95), 0.002
-"""Quantiles of the labelled between which the median of known images is; images in a gap, of the pile."""
+"""The median of the images above a gap is between these quantiles of the labelled; the share of a pile that a
+gap may hold."""
 RARE = 1e-6
 """The weight of a class that the pile does not seem to hold."""
 CLEAR = 0.8
@@ -107,7 +109,7 @@ class Likeness:
         return nearest(self.x, self.pile[rows], k.clamp(*UNLABELLED), own)
 
     def share(self) -> tuple[float, bool]:
-        """pi, and whether a space between two groups tells it; 0 if hardly any of the pile looks known."""
+        """pi, and whether it is clear from a gap or two groups; 0 if hardly any of the pile looks known."""
         usual, found = self.s[: self.num_labelled], self.s[self.num_labelled :]
         told = share_above_gap(usual, found)
         if told is None:

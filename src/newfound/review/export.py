@@ -96,8 +96,7 @@ def _rows(review: Review) -> list[dict[str, Value]]:
 
 def _classes(review: Review) -> dict[int, str]:
     """Id → name of all classes, known ones first."""
-    names, left_out = review.names, {UNSORTED_ID, *review.left_out}
-    return {key: name for key, name in names.items() if key not in left_out}
+    return {key: name for key, name in review.listed.items() if key != UNSORTED_ID}
 
 
 @exporter("csv", ".csv")

@@ -67,9 +67,7 @@ class Snapshot:
 
     def __init__(self, review: Review) -> None:
         pile = review.pile
-        names, left_out = review.names, review.left_out
-        self.ids = [key for key in names if key not in left_out]
-        self.names = [names[key] for key in self.ids]
+        self.ids, self.names = list(review.listed), list(review.listed.values())
         self.num_known = known = len(review.known)
         self.num_classes = len(self.ids) - 1
         """Without the last one, the unsorted group."""

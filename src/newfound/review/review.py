@@ -135,10 +135,11 @@ class Review:
         return {**self._named, UNSORTED_ID: UNSORTED}
 
     @property
-    def left_out(self) -> set[int]:
-        """Novel classes that got no image, neither from the run nor from a reviewer, nor a name."""
+    def listed(self) -> dict[int, str]:
+        """`names` without the novel classes that never had an image and that nobody has named."""
         named = {key for edit in self.edits if isinstance(edit, Rename) for key in edit.ids}
-        return self._empty - named - {*np.unique(self.ids).tolist()}
+        empty = self._empty - named - {*np.unique(self.ids).tolist()}
+        return {key: name for key, name in self.names.items() if key not in empty}
 
     @property
     def settled(self) -> NDArray[np.bool_]:
@@ -154,12 +155,12 @@ class Review:
 
     @property
     def classes(self) -> list[ReviewedClass]:
-        """Those that have images, and novel ones that had some, or a name."""
-        ids, confidence, left_out = self.ids, self.assignments.confidence, self.left_out
+        """The novel classes that are listed, and others that have images."""
+        ids, confidence = self.ids, self.assignments.confidence
         found = []
-        for key, name in self.names.items():
+        for key, name in self.listed.items():
             rows, kind = np.flatnonzero(ids == key), self.kind(key)
-            if len(rows) or (kind == "novel" and key not in left_out):
+            if len(rows) or kind == "novel":
                 mean = float(confidence[rows].mean()) if len(rows) else 0.0
                 found.append(ReviewedClass(key, name, kind, rows, mean))
         return found
@@ -195,9 +196,9 @@ class Review:
     def sorted(self, found: "Prediction", copies: Mapping[str, tuple[int, float]]) -> "Predictions":
         """The classes that the edits have left of what the run predicts; those of `copies` are settled."""
         features = np.empty((0, 0)) if found.features is None else found.features
-        left, names = shares_after(self.edits, found.shares, self.found, by_features(features)), self.names
+        left, names = shares_after(self.edits, found.shares, self.found, by_features(features)), self.listed
         dismissed = left.pop(UNSORTED_ID)
-        left = {key: share for key, share in left.items() if key not in self.left_out}
+        left = {key: share for key, share in left.items() if key in names}
         shares = np.stack(list(left.values()), axis=1)
         nearest, confidence = np.array(list(left))[shares.argmax(1)], shares.max(1)
         ids = np.where(found.unsorted | (dismissed > confidence), UNSORTED_ID, nearest)
