@@ -21,7 +21,8 @@ Deviation: given UNO's checkpoints, the published code silently starts with a ra
 it expects another name; here h is loaded. b starts fresh in both. The best head is the one with the lowest
 loss; the published code always uses the first. Among all classes every expert counts once; the published code
 adds in place, so that the known logits of a known image contain b twice and the novel ones of a novel image n
-twice, which reveals the set. BatchNorm of the encoder sees all crops of one size together.
+twice, which reveals the set. BatchNorm of the encoder sees all crops of one size together. Targets have no
+gradient; in the published code they reach the features through the neighbours and the sharpening.
 
 The memory stores Sinkhorn's targets; clustering and over-clustering have separate memories; every expert sees
 all samples but is trained and penalised on its own; b's logits of the over-clusters, which it lacks, are 0.
