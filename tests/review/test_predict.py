@@ -1,6 +1,7 @@
 """New images are sorted part by part as one call sorts them, on this machine and on a cluster."""
 
 import csv
+import logging
 import os
 import signal
 import tarfile
@@ -112,6 +113,20 @@ def test_embeddings_are_sorted_by_files(place: Path, tmp_path: Path) -> None:
         place / "runs/frozen", tmp_path / "feats", tmp_path / "out", verbose=False
     )
     assert (report.images, report.before) == (0, 2)
+
+
+def test_what_it_will_take_is_said_beforehand_and_refused_where_it_does_not_fit(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    newfound.embed(place / "new", "quarters", tmp_path / "feats", verbose=False)
+    monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 2**33)
+    run = place / "runs/frozen"
+    newfound.predict_parts(run, tmp_path / "feats", tmp_path / "a", verbose=False)
+    newfound.predict_parts(run, place / "new", tmp_path / "b", verbose=False)
+    assert caplog.messages.count("24 images: up to 2 KiB on disk, 8.0 GiB free") == 2
+    monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 1000)
+    refused(2, ("predict", run, place / "new", "--out", tmp_path / "c"), "Not enough disk", "another output")
 
 
 def test_object_stores_are_read_and_written(place: Path, tmp_path: Path) -> None:

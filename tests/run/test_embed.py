@@ -1,6 +1,7 @@
 """Images in tar files, datasets and on a cluster get the vectors that files on this machine get."""
 
 import io
+import logging
 import os
 import signal
 import tarfile
@@ -15,7 +16,7 @@ from PIL import Image
 
 import newfound
 import tests.run.quarters
-from newfound.core.errors import DataError, NewfoundError
+from newfound.core.errors import DataError, NewfoundError, UsageError
 from newfound.data import archives
 from newfound.data.parquet import Manifest
 from newfound.data.vectors import from_embedding_files, read_embeddings
@@ -128,6 +129,27 @@ def test_datasets_are_embedded_by_rows(
     rows.save_to_disk(str(tmp_path / "gap"))
     report = embed(f"datasets:{tmp_path / 'gap'}", "quarters", tmp_path / "gap-out")
     assert (report.images, len(report.left_out)) == (1, 1)
+
+
+def test_what_it_will_take_is_said_beforehand_and_refused_where_it_does_not_fit(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("webdataset")
+    caplog.set_level(logging.INFO)
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(files[0], files[0].name)
+    monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 2**33)
+    of_files(files, tmp_path / "plain")
+    embed(tmp_path / "a.tar", "quarters", tmp_path / "tars")
+    embed(tmp_path / "a.tar", "quarters", tmp_path / "tars")
+    assert [line for line in caplog.messages if "free" in line] == [
+        "60 images: up to 7 KiB on disk, 8.0 GiB free",
+        "1 part: up to 124 bytes for each image on disk, 8.0 GiB free",
+    ]
+    monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 60 * 124 - 1)
+    with pytest.raises(UsageError, match=r"Not enough disk space for .*full: about 7 KiB .*another folder"):
+        embed(files[0].parent, "quarters", tmp_path / "full")
+    assert not list((tmp_path / "full").glob("*.parquet"))
 
 
 @pytest.mark.extra

@@ -57,6 +57,25 @@ def free_memory() -> float:
         return math.inf
 
 
+def free_disk(place: Path) -> int:
+    """Bytes that are free where `place` is, or will be."""
+    return shutil.disk_usage(next(each for each in (place, *place.absolute().parents) if each.exists())).free
+
+
+def in_units(number: float) -> str:
+    """Bytes in words: `1.5 GiB`."""
+    if number >= 2**29:
+        return f"{number / 2**30:,.1f} GiB"
+    return f"{number / 2**20:,.0f} MiB" if number >= 2**20 else f"{number / 2**10:,.0f} KiB"
+
+
+def check_fits(what: str, needed: float, free: float, hint: Hint) -> None:
+    """Refuse work that needs more bytes of memory or disk than are free."""
+    if needed > free:
+        sizes = f"about {in_units(needed)} are needed, and {in_units(free)} are free"
+        raise UsageError(f"Not enough {what}: {sizes}.", hint)
+
+
 def check_apart(path: Path, *sources: str | None) -> None:
     """Refuse an output among the images: it would be read as one of them."""
     for images in sources:

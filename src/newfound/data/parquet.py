@@ -256,6 +256,12 @@ def read_parquet(path: str) -> tuple[list[str], list[RowGroup], Made | None]:
     return names, groups, made
 
 
+def num_rows(path: str) -> int:
+    """Of a Parquet file, without reading its columns."""
+    with _parquet(path) as file:
+        return int(file.metadata.num_rows)
+
+
 def _texts(file: Any, column: str) -> list[str]:
     """A column of a file, which must be text."""
     found: list[str] = file.read(columns=[column]).column(0).to_pylist()

@@ -16,7 +16,7 @@ from newfound.data.parquet import Answered, Answers, import_pyarrow, parquet_fil
 from newfound.review.review import Review
 from newfound.run.assignments import COLUMNS
 from newfound.run.folder import Folder
-from newfound.run.parts import Done, PartsReport, in_parts, work_through
+from newfound.run.parts import NAME, Done, PartsReport, announce, in_parts, work_through
 from newfound.run.trained import Predictor, takes_vectors
 
 log = logging.getLogger(__name__)
@@ -78,6 +78,7 @@ def _sorted(
         missing += answers.missing(parts)
         before = len(parts) - len(missing)
     log.info(f"{counted(len(missing), 'part')} to sort, {before:,} sorted before")
+    announce(missing, NAME, answers.folder)
     folder = review.folder
     kept = (*folder.files, folder.edits)
     files = {path.name: path.read_bytes() for path in kept if path.exists() and path != folder.report}

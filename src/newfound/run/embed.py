@@ -11,7 +11,7 @@ from torch import Tensor
 from newfound.core.encoder import Encoder
 from newfound.core.files import check_writable, located
 from newfound.core.source import Engine, Source
-from newfound.data.archives import Part, blocks, parts_of
+from newfound.data.archives import Files, Part, blocks, parts_of
 from newfound.data.dataset import counted
 from newfound.data.decode import digests_of
 from newfound.data.folders import pile_files
@@ -20,7 +20,7 @@ from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.embedding import Embedded, Embedder
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings, version_of
-from newfound.run.parts import Done, PartsReport, in_parts, work_through
+from newfound.run.parts import NAME, Done, PartsReport, announce, in_parts, work_through
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +60,7 @@ def embed(
 def _files(images: str, embedder: Embedder, shards: Shards, strict: bool) -> PartsReport:
     """Files on this machine, batch after batch; those of an unfinished part are kept."""
     new, before, left_out = _new_files(images, shards)
+    announce([Files(new)] if new else [], _bytes(embedder), shards.folder)
     done = 0
     try:
         for batch in embedder.files(new, strict):
@@ -117,6 +118,7 @@ def _by_parts(
         before = len(parts) - len(missing)
         number, by = counted(len(missing), "part"), shards.made.encoder
         log.info(f"{number} to embed with {by}, {before:,} embedded before")
+    announce(missing, _bytes(embedder), shards.folder)
     make = partial(Worker, shards, strict, None if engine == "ray" else embedder)
     done, failed = work_through(missing, make, engine, address, workers)
     shards.finish()
@@ -147,6 +149,11 @@ class Worker:
         for names, contents in blocks(part):
             for batch in self.embedder.files(names, self.strict, contents):
                 yield names, batch
+
+
+def _bytes(embedder: Embedder) -> int:
+    """Of an image in the files, its vectors in half precision."""
+    return 2 * embedder.views * embedder.encoder.dim + NAME
 
 
 def _embedder(network: Encoder, views: int) -> Embedder:

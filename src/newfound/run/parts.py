@@ -4,17 +4,23 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from newfound.core.errors import DataError, Hint
+from newfound.core.files import check_fits, free_disk, in_units, reading
 from newfound.core.registry import library
 from newfound.core.source import Engine
-from newfound.data.archives import ROWS, Files
+from newfound.data.archives import ROWS, Files, Part, Rows, Table
 from newfound.data.dataset import counted
+from newfound.data.parquet import num_rows
 
 log = logging.getLogger(__name__)
 P = TypeVar("P")
 FEW = 64
 """The fewest files of a part that a worker of a cluster gets."""
+NAME = 100
+"""Bytes of an image in a table, its vector apart; Parquet files, which are compressed, take fewer."""
 Done = tuple[int, list[str]]
 """How many images of a part were used, and those that could not be read."""
 Work = Callable[[P], Done]
@@ -37,6 +43,35 @@ def in_parts(paths: Sequence[str], workers: int | None) -> list[Files]:
     """Files in parts, several for each worker."""
     size = min(ROWS, max(len(paths) // (4 * (workers or 1)), FEW))
     return [Files(paths[first : first + size]) for first in range(0, len(paths), size)]
+
+
+def announce(parts: Sequence[Part | Table], each: int, out: str) -> None:
+    """Say what parts with `each` so many bytes an image will take, and refuse what does not fit."""
+    if not parts:
+        return
+    numbers = [number for part in parts if (number := _number(part)) is not None]
+    needed = sum(numbers) * each
+    if len(numbers) == len(parts):
+        said = f"{counted(sum(numbers), 'image')}: up to {in_units(needed)}"
+    else:
+        said = f"{counted(len(parts), 'part')}: up to {each:,} bytes for each image"
+    if "://" not in out:
+        free = free_disk(Path(out))
+        check_fits(f"disk space for {out}", needed, free, Hint.NEW_FOLDER)
+        said += f" on disk, {in_units(free)} free"
+    log.info(said)
+
+
+def _number(part: Part | Table) -> int | None:
+    """How many images a part has; None if only reading all of it would tell."""
+    if isinstance(part, Files):
+        return len(part.paths)
+    if isinstance(part, Rows):
+        return part.last - part.first
+    if isinstance(part, Table) and part.url.endswith(".parquet"):
+        with reading(part.url, "a file of embeddings", DataError):
+            return num_rows(part.url)
+    return None
 
 
 def work_through(

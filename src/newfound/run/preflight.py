@@ -4,7 +4,6 @@ Settings that cannot work fail here, and runs that do not fit into memory or ont
 """
 
 import logging
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from newfound.core import dist
 from newfound.core.errors import Hint, NewfoundError, UsageError, ran_out_of_memory, reason_of
-from newfound.core.files import free_memory
+from newfound.core.files import check_fits, free_disk, free_memory, in_units
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Clock, Losses, Outputs, Task, total
 from newfound.core.registry import method_entry, method_names
@@ -33,6 +32,7 @@ from newfound.data.workers import FILES, num_workers
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
 from newfound.engine.evaluate import TrainingBank, Viewer, scores_of
 from newfound.run.events import duration
+from newfound.run.parts import NAME
 from newfound.run.recipe import build_method, build_stage, encoder_name, extra_loss, stage_loader
 from newfound.run.weights import load_encoder, load_pretrained
 
@@ -45,8 +45,8 @@ DECODED = 32
 """Files that tell how long decoding takes."""
 FORESEEN = (1_000, 2_000, 4_000)
 """Vectors that tell how long all of them take."""
-PROGRAM, COPIES, NAME = 600 * 2**20, 6, 100
-"""Bytes of the program itself; copies of vectors that clustering makes; bytes of an image in the tables."""
+PROGRAM, COPIES = 600 * 2**20, 6
+"""Bytes of the program itself; copies of vectors that clustering makes."""
 FEW = 2
 """Images of each kind in a trial batch: more than one, for statistics over the batch."""
 
@@ -121,10 +121,10 @@ class Plan:
         return [
             f"{noun}: {self.labelled:,} labelled, {self.unlabelled:,} unlabelled"
             + sample * (self.sample < self.unlabelled)
-            + f", {_size(self.data)}, {kept}",
-            f"memory: about {_size(self.host)}, {_size(free_memory())} free",
-            *([f"GPU memory: about {_size(self.gpu)}, {_size(_free_gpu())} free"] if self.gpu else []),
-            f"disk: about {_size(self.disk)}",
+            + f", {in_units(self.data)}, {kept}",
+            f"memory: about {in_units(self.host)}, {in_units(free_memory())} free",
+            *([f"GPU memory: about {in_units(self.gpu)}, {in_units(_free_gpu())} free"] if self.gpu else []),
+            f"disk: about {in_units(self.disk)}",
             f"time: about {duration(self.seconds)}{embedding}{unknown}",
         ]
 
@@ -132,15 +132,12 @@ class Plan:
         """Refuse what does not fit; `place` is where the run is written."""
         vectors = self.look.kind == "vectors"
         hint = Hint.SAMPLE if vectors else Hint.MEMORY
-        folder = next(each for each in (place.absolute(), *place.absolute().parents) if each.exists())
         for what, needed, free, remedy in (
             ("memory", self.host - self.loaded, free_memory(), hint),
             ("GPU memory", self.gpu, _free_gpu(), hint),
-            (f"disk space in {folder}", self.disk, shutil.disk_usage(folder).free, Hint.NEW_FOLDER),
+            (f"disk space for {place}", self.disk, free_disk(place), Hint.NEW_FOLDER),
         ):
-            if needed > free:
-                sizes = f"about {_size(needed)}, and {_size(free)} are free"
-                raise UsageError(f"Not enough {what}: the run needs {sizes}.", remedy)
+            check_fits(what, needed, free, remedy)
 
 
 def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: float = 0.0) -> Plan:
@@ -268,10 +265,6 @@ def _foreseen(recipe: Recipe, split: Split, pile: int, device: torch.device) -> 
 
 def _free_gpu() -> float:
     return float(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else 0.0
-
-
-def _size(number: float) -> str:
-    return f"{number / 2**30:,.1f} GiB" if number >= 2**29 else f"{number / 2**20:,.0f} MiB"
 
 
 def _try(stage: str, learner: Learner, recipe: Recipe, split: Split) -> tuple[Outputs, Losses]:
