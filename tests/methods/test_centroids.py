@@ -126,14 +126,16 @@ def test_settled_centres_are_means_weighted_by_the_assignments() -> None:
     torch.testing.assert_close(offsets, balance(x @ centres.T / 0.1, *equal))
 
 
-def test_regression_finds_the_least_of_its_objective() -> None:
+@pytest.mark.parametrize("some", [20, 40])
+def test_regression_finds_the_least_of_its_objective(some: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newfound.methods.centroids.SOME", some)
     x, start = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (30, 3))
     targets = torch.randn(30, 3, generator=random()).softmax(1)
     V = start
     for _ in range(10):
         V = regress(x, targets, V, start, 0.1)
     V.requires_grad_()
-    loss = F.cross_entropy(x @ V.T / 0.1, targets) + PULL * (V - start).square().sum()
+    loss = F.cross_entropy(x @ V.T / 0.1, targets) + PULL / max(30, some) * (V - start).square().sum()
     loss.backward()  # type: ignore[no-untyped-call]
     assert V.grad is not None
     assert V.grad.abs().max() < 1e-3

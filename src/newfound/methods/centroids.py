@@ -59,22 +59,37 @@ from newfound.pseudo.metric import (
 
 log = logging.getLogger(__name__)
 SHRINKAGES = (math.inf, 10.0, 3.0, 1.0, 0.3)
-"""Values of lambda, the most cautious first; infinity: no whitening."""
+"""Candidates for lambda, the most cautious first; infinity means no whitening."""
 FEWEST = 4
-"""Known classes, of which some can be hidden."""
+"""With fewer known classes, none are hidden to choose lambda."""
 ENOUGH = 100
-"""Images of a hidden class that are clustered, at most."""
-ITERATIONS, SWAPPED, ROUNDS, SCALINGS = 100, 20, 20, 50
-"""Of k-means; rounds of swaps after it; of assignments and centres; of Sinkhorn in each."""
+"""At most this many images of a hidden class are clustered."""
+ITERATIONS = 100
+"""Iterations of one run of k-means."""
+SWAPPED = 20
+"""Rounds of swaps that improve the best run."""
+ROUNDS = 20
+"""Rounds of assignments and centres for equal shares."""
+SCALINGS = 50
+"""Sinkhorn iterations in each of these rounds."""
 SLACK = 1.8
-"""How much more uneven than those of hidden classes the clusters of a pile may be to count as equal."""
-MORE, NONE = 1.25, 1e-4
-"""Images that are clustered, for each that is novel; the share of known ones where there seem to be none."""
-UNSURE, DEEP = 0.05, 3.0
-"""Of the estimated share of known images: how far it is off; how many times the density at a minimum that at
-the sides is, for that to decide instead."""
-REFINEMENTS, PULL, STEPS = 5, 0.003, 8
-"""Regressions; how strongly each is pulled back to where the first started; steps of L-BFGS in each."""
+"""Clusters count as equal in size if they are at most this much more uneven than those of hidden classes."""
+MORE = 1.25
+"""How many images are clustered for each one that is thought to be novel."""
+NONE = 1e-4
+"""The share given to known classes in a pile that seems to have none."""
+UNSURE = 0.05
+"""The usual error of the estimated share of known images."""
+DEEP = 3.0
+"""A valley in the density counts if the density on either side is this many times as high."""
+REFINEMENTS = 5
+"""How often the regression is fitted, each time to its latest answers."""
+STEPS = 8
+"""L-BFGS steps in each fit."""
+PULL = 15.0
+"""Weight of the penalty that keeps the regression near its start, relative to the loss of one image."""
+SOME = 5_000
+"""With fewer images the penalty is PULL / SOME relative to their mean loss, so that it cannot dominate."""
 
 
 @register(
@@ -92,7 +107,7 @@ class Centroids(Method):
     joint = True
     made_for = "mixed"
     mixed = True
-    cache_version = 4
+    cache_version = 5
     views = Views()
     schedules = {"pretrain": TrainConfig(), "discover": TrainConfig(epochs=0)}
 
@@ -309,13 +324,13 @@ def regress(x: Tensor, targets: Tensor, first: Tensor, start: Tensor, tau: float
 
     mean_i  - sum_c t_ic log softmax(V x_i / tau)_c  +  pull || V - start ||²
     """
-    V = first.clone()
+    V, pull = first.clone(), PULL / max(len(x), SOME)
     solver = torch.optim.LBFGS([V], max_iter=STEPS, line_search_fn="strong_wolfe")
 
     def objective() -> float:
         log_p = (x @ V.T / tau).log_softmax(1)
-        V.grad = (log_p.exp() - targets).T @ x / (tau * len(x)) + 2 * PULL * (V - start)
-        return float(PULL * (V - start).square().sum() - (targets * log_p).sum() / len(x))
+        V.grad = (log_p.exp() - targets).T @ x / (tau * len(x)) + 2 * pull * (V - start)
+        return float(pull * (V - start).square().sum() - (targets * log_p).sum() / len(x))
 
     solver.step(objective)  # type: ignore[no-untyped-call]
     return V
