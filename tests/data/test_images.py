@@ -5,6 +5,7 @@ import shutil
 import threading
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from PIL import Image
 
 from newfound.core.errors import DataError
 from newfound.data import folders, images
+from newfound.data.decode import decode_all
 from newfound.data.folders import open_images
 from newfound.data.images import PREFETCHED, Paths, ResidentImages, StreamedImages, prefetch
 from tests.data.conftest import Paint, random_images
@@ -112,6 +114,33 @@ def test_a_set_beyond_the_budget_is_streamed(
     assert "gone.png" in skipped[0]
     monkeypatch.setattr(folders, "RESIDENT_BYTES", 3 * 3 * 8 * 8)
     assert isinstance(open_images(paths, (8, 8), strict=False)[0], ResidentImages)
+
+
+def test_files_beyond_the_budget_are_checked_once(
+    tmp_path: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [paint(tmp_path / f"{n}.png") for n in range(2)]
+    damaged = tmp_path / "damaged.png"
+    damaged.write_bytes(b"no image")
+    paths.insert(1, str(damaged))
+    monkeypatch.setattr(folders, "RESIDENT_BYTES", 0)
+    cache = tmp_path / "cache"
+    first = open_images(paths, (8, 8), strict=False, cache=cache)
+    decoded = list[int]()
+
+    def counting(*args: Any, **more: Any) -> Any:
+        decoded.append(len(args[0]))
+        return decode_all(*args, **more)
+
+    monkeypatch.setattr(folders, "decode_all", counting)
+    again = open_images(paths, (8, 8), strict=False, cache=cache)
+    assert (again[1:], list(again[0].names)) == (first[1:], list(first[0].names))
+    assert (again[1], decoded) == ([0, 2], [])
+    with pytest.raises(DataError, match=r"damaged\.png"):
+        open_images(paths, (8, 8), strict=True, cache=cache)
+    shutil.copy(paths[0], damaged)
+    assert open_images(paths, (8, 8), strict=False, cache=cache)[1] == [0, 1, 2]
+    assert decoded == [3, 3]
 
 
 def test_fingerprints_follow_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Images and what is known about them: sets, splits, benchmarks, readers of files and arrays."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from newfound.core.errors import Hint, UsageError
@@ -11,10 +12,13 @@ if TYPE_CHECKING:
     from newfound.data.vectors import Frozen
 
 
-def load(source: Source, frozen: "Frozen | None" = None, unread: bool = False) -> "Dataset":
+def load(
+    source: Source, frozen: "Frozen | None" = None, unread: bool = False, cache: Path | None = None
+) -> "Dataset":
     """Read the images of a source; embed them if it has a frozen encoder, which is then given.
 
-    `unread` leaves a user's own files for later, without a look at them.
+    `unread` leaves a user's own files for later, without a look at them; the folder `cache` remembers which
+    of them are damaged.
     """
     # Imported here, so that the package itself can be imported without torch.
     from newfound.data.folders import from_folders
@@ -35,7 +39,7 @@ def load(source: Source, frozen: "Frozen | None" = None, unread: bool = False) -
         # The number only decides how many unlabelled images are read, and hold_out drops them.
         update = {"held_out": None, "num_novel": None if source.benchmark else 1, "estimated": None}
         dataset = hold_out(
-            load(source.model_copy(update=update), frozen), source.held_out, source.held_out_draw
+            load(source.model_copy(update=update), frozen, cache=cache), source.held_out, source.held_out_draw
         )
     elif source.benchmark:
         from newfound.data.benchmarks import load_benchmark
@@ -57,7 +61,8 @@ def load(source: Source, frozen: "Frozen | None" = None, unread: bool = False) -
         source = source.model_copy(update={"embedded_by": dataset.source.embedded_by})
     elif source.labelled and source.unlabelled:
         options = source.model_dump(include={"num_novel", "pile", "size", "strict", "subset"})
-        dataset = from_folders(source.labelled, source.unlabelled, **options, frozen=frozen, unread=unread)
+        options |= {"frozen": frozen, "unread": unread, "cache": cache}
+        dataset = from_folders(source.labelled, source.unlabelled, **options)
     else:
         raise UsageError("No images were given.", Hint.SOURCE)
     reason = f"by {source.frozen}" if frozen else dataset.size_reason

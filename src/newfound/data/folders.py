@@ -1,8 +1,11 @@
 """Data sets from a user's own image files: folders, CSV files and lists."""
 
+import json
 import logging
 import os
 from collections.abc import Sequence
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +15,14 @@ from annotated_types import Ge, Le
 
 from newfound.core.calls import public
 from newfound.core.errors import DataError, Hint, UsageError, shortened
-from newfound.core.files import AnyPlace, located
+from newfound.core.files import AnyPath, AnyPlace, located, write_text
 from newfound.core.settings import Positive
 from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.data.dataset import Dataset, Split, rank_in_class
 from newfound.data.decode import Reading, Size, decode_all, stored_sizes
 from newfound.data.files import File, distinct, labelled_files, other_files, roots_of, unlabelled_files
 from newfound.data.images import ImageSet, ResidentImages, StreamedImages
+from newfound.data.members import is_there, size_of
 from newfound.data.own import LARGEST, SMALLEST, choose_side, own_dataset, own_look
 from newfound.data.vectors import Frozen, vector_look
 
@@ -27,8 +31,8 @@ RESIDENT_BYTES = 16 * 2**30
 """Larger sets are streamed."""
 NO_CLASS = ("", UNSORTED)
 """Labels of images that join the pile."""
-SOME = 200
-"""Files that tell how large images are."""
+SOME, MANY = 200, 10_000
+"""How many files are looked at to guess the usual image size, and at most how many to choose a size."""
 
 
 @public
@@ -43,6 +47,7 @@ def from_folders(
     subset: Positive | None = None,
     frozen: Frozen | None = None,
     unread: bool = False,
+    cache: AnyPath | None = None,
 ) -> Dataset:
     """A data set of images that a user has in files, without truth.
 
@@ -56,7 +61,8 @@ def from_folders(
     default it is chosen from them. With `strict` a file that cannot be read is an error. `subset` keeps the
     first images of each known class, and as many per novel class at even steps through the unlabelled images.
     A `frozen` encoder makes vectors of the images. `unread` files are trusted to be images, and decoded when
-    they are used.
+    they are used. Sets too large for memory are checked for damaged files; the folder `cache` remembers the
+    result, so that the same files are not checked again.
     """
     # Absolute paths, so that files have the same names from any working directory.
     labelled, unlabelled = Path(located(str(labelled))), Path(located(str(unlabelled)))
@@ -81,8 +87,11 @@ def from_folders(
     else:
         side, reason = _side(paths + pile_paths) if size is None else (size, "as requested")
         reading, look = Reading(len(paths) + len(pile_paths)), own_look(side)
-        known_images, kept, known_skipped = open_images(paths, (side, side), strict, reading, unread=unread)
-        pile_images, _, pile_skipped = open_images(pile_paths, (side, side), strict, reading, unread=unread)
+        opened = partial(
+            open_images, size=(side, side), strict=strict, reading=reading, unread=unread, cache=cache
+        )
+        known_images, kept, known_skipped = opened(paths)
+        pile_images, _, pile_skipped = opened(pile_paths)
         skipped_images, warnings = [*known_skipped, *pile_skipped], reading.warnings
     names, labels = np.unique([known[row][1] for row in kept], return_inverse=True)
     sets = known_images, torch.from_numpy(labels), pile_images
@@ -105,8 +114,12 @@ def usual_side(source: Source) -> int:
 
 
 def _side(paths: Sequence[str]) -> tuple[int, str]:
-    """The side that fits these files, and the reason; without any that can be read, decoding says why."""
-    return choose_side([each for each in stored_sizes(paths) if each] or [(SMALLEST, SMALLEST)])
+    """The side that fits these files, or of very many some, and the reason.
+
+    If none can be read, decoding says why.
+    """
+    some = paths[:: max(len(paths) // MANY, 1)]
+    return choose_side([each for each in stored_sizes(some) if each] or [(SMALLEST, SMALLEST)])
 
 
 def load_pile(
@@ -141,18 +154,48 @@ def open_images(
     reading: Reading | None = None,
     crop: bool = False,
     unread: bool = False,
+    cache: str | Path | None = None,
 ) -> tuple[ImageSet, list[int], list[str]]:
     """The set of the files that can be decoded, their rows in `paths`, and the files left out."""
     if unread:
         return StreamedImages(paths, size, crop=crop), list(range(len(paths))), []
-    resident = is_resident(len(paths), size)
-    # To see whether a file can be read, any size will do, and a JPEG is read fastest at an eighth of its own.
-    pixels, kept, skipped = decode_all(paths, size if resident else (1, 1), strict, reading, resident, crop)
+    images: ImageSet
+    if is_resident(len(paths), size):
+        pixels, kept, skipped = decode_all(paths, size, strict, reading, crop=crop)
+        images = ResidentImages(pixels, [paths[row] for row in kept])
+    else:
+        kept, skipped = check_files(paths, strict, reading or Reading(len(paths)), cache)
+        images = StreamedImages([paths[row] for row in kept], size, crop=crop)
     if paths and not kept:
         raise DataError(f"None of {len(skipped):,} image files can be read. The first is {skipped[0]}.")
-    names = [paths[row] for row in kept]
-    images = ResidentImages(pixels, names) if resident else StreamedImages(names, size, crop=crop)
     return images, kept, skipped
+
+
+def check_files(
+    paths: Sequence[str], strict: bool, reading: Reading, cache: str | Path | None
+) -> tuple[list[int], list[str]]:
+    """The rows of the files that can be decoded, and the other files with the reason.
+
+    What `cache` remembers of files with these paths and sizes is not checked again.
+    """
+    digest = blake2b(digest_size=16)
+    for path in paths:
+        digest.update(f"{path}\0{size_of(path) if is_there(path) else ''}\0".encode())
+    record = Path(cache) / f"checked-{digest.hexdigest()}.json" if cache else None
+    if record and record.exists():
+        found = json.loads(record.read_text())
+        if not (strict and found["failed"]):
+            reading.peaks += found["peaks"]
+            damaged = set(found["damaged"])
+            return [row for row in range(len(paths)) if row not in damaged], found["failed"]
+    # Any size will do, and a JPEG is decoded fastest at an eighth of its own.
+    before = len(reading.peaks)
+    _, kept, failed = decode_all(paths, (1, 1), strict, reading, keep=False)
+    if record:
+        others = sorted({*range(len(paths))} - {*kept})
+        found = {"damaged": others, "failed": failed, "peaks": reading.peaks[before:]}
+        write_text(record, json.dumps(found))
+    return kept, failed
 
 
 def is_resident(count: int, size: Size) -> bool:

@@ -62,7 +62,8 @@ def load_data(
     source: Source, cache: Path, device: str = "auto", should_stop: Callable[[], bool] = never
 ) -> Dataset:
     """Read the images of a source; with a frozen encoder, as vectors."""
-    return data.load(source, Embeddings(source, cache, device, should_stop) if source.frozen else None)
+    frozen = Embeddings(source, cache, device, should_stop) if source.frozen else None
+    return data.load(source, frozen, cache=cache)
 
 
 def foresee_data(source: Source, cache: Path, device: str = "auto") -> tuple[Dataset, float]:
