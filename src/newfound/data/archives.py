@@ -1,7 +1,7 @@
-"""Images that are not in files of their own, in parts that are embedded one at a time.
+"""Large collections of images, split into parts that are embedded one at a time.
 
-Tar files as WebDataset writes them, and Hugging Face datasets, are read with their own libraries, through
-fsspec where they are not on this machine. Only the part that is being read is in memory.
+WebDataset's tar files and Hugging Face datasets are read with their own libraries, through fsspec if they are
+not on this machine. Only the part that is being read is in memory.
 """
 
 import os
@@ -17,9 +17,9 @@ from newfound.data.members import dataset, member_name, read_image
 from newfound.data.parquet import opened
 
 ROWS = 4096
-"""Of a part of a dataset, or of a list of files."""
+"""Images in one part of a dataset or of a list of files."""
 BLOCK = 4096
-"""Images whose contents are in memory together."""
+"""Images whose bytes are in memory at the same time."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class Table:
 
 
 Part = Files | Tar | Rows
-"""Images that are read together, anywhere; `name` identifies it."""
+"""Images that are read together, on any machine; `name` identifies the part."""
 
 
 def blocks(part: Part) -> Iterator[tuple[Sequence[str], Sequence[bytes] | None]]:
-    """The images of a part, some at a time: their names, and their contents unless they are files here."""
+    """The names of a part's images, some at a time, with their bytes unless they are local files."""
     if isinstance(part, Files):
         yield part.paths, None
         return
@@ -98,7 +98,7 @@ def blocks(part: Part) -> Iterator[tuple[Sequence[str], Sequence[bytes] | None]]
 def parts_of(images: str) -> Sequence[Part] | None:
     """The parts of tar files or of a dataset; None for a folder, a CSV or a list of plain files.
 
-    Tar files are a folder of them, one of them, or a pattern such as s3://bucket/part-{000..123}.tar.
+    Tar files are given as a folder, a single file, or a pattern such as s3://bucket/part-{000..123}.tar.
     """
     roots = roots_of(located(images))
     if roots is None:

@@ -1,4 +1,4 @@
-"""The images that a folder, a CSV, a list, tar files or a dataset name."""
+"""Listing the images of a folder, a CSV, a list, tar files or a dataset."""
 
 import csv
 import json
@@ -23,20 +23,20 @@ HEIC = (".heic", ".heif")
 """Photographs of iPhones."""
 SUFFIXES = frozenset((*_SUFFIXES.split(), *(HEIC if READS_HEIC else ())))
 LIST_SUFFIXES = ("", ".txt", ".list", ".lst")
-"""Of text files with one path per line."""
+"""Suffixes of text files with one path per line."""
 MISSING = ("nan", "NaN", "None", "<NA>")
-"""What pandas and numpy write where a label is missing."""
+"""What pandas and numpy write for a missing label."""
 File = tuple[str, str]
-"""A path and its label, which is empty if there is none."""
+"""A path and its label, empty if there is none."""
 
 
 def image_files(folder: Path) -> list[str]:
-    """Every image below `folder`, sorted; hidden files and folders are ignored."""
+    """All images below `folder`, sorted, without hidden files and folders."""
     return sorted(path for path in _files(folder) if not _unusable(path))
 
 
 def other_files(source: Path) -> list[str]:
-    """A line about the files of a folder that are not used, with their most common kinds."""
+    """One line about the unused files of a folder and their most common kinds; empty if there are none."""
     files = _files(source) if source.is_dir() and roots_of(str(source)) is None else ()
     kinds = Counter(filter(None, map(_unusable, files)))
     common = [f"{number:,} {kind}" for kind, number in kinds.most_common()]
@@ -47,7 +47,7 @@ def other_files(source: Path) -> list[str]:
 def labelled_files(source: Path) -> tuple[list[File], list[str]]:
     """The files of a CSV, or of a folder with one subfolder per class, and what was left out and why.
 
-    Spaces at the ends of a class name do not count. Tar files and datasets have labels of their own.
+    Class names are stripped of spaces. Tar files and datasets bring their own labels.
     """
     if (roots := roots_of(str(source))) is not None:
         return [(path, _label(path)) for path in _members(roots)], []
@@ -74,9 +74,9 @@ def labelled_files(source: Path) -> tuple[list[File], list[str]]:
 
 
 def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
-    """The files of a folder of any structure, of a CSV or a list with one path per line, or one image.
+    """The files of a folder of any structure, a CSV, a list with one path per line, tar files or a dataset.
 
-    Or those in tar files or a dataset.
+    A single image will do too.
     """
     suffix = source.suffix.lower() if os.path.isfile(source) else None
     if (roots := roots_of(str(source))) is not None:
@@ -101,9 +101,10 @@ def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
 
 
 def read_csv(source: Path) -> list[File]:
-    """Rows of path and label, or the columns that the header names so, or image and class as in our CSV.
+    """The paths and labels in a CSV: its columns `path` (or `image`) and `label` (or `class`).
 
-    Relative paths start at the folder of the CSV. An empty label means none, as do nan and None.
+    Without a header these are the first two columns. Relative paths start at the folder of the CSV. An empty
+    label means none, as do nan and None.
     """
     reader = csv.reader(StringIO(read_text(source), newline=""), strict=True)
     try:
@@ -131,14 +132,15 @@ def read_csv(source: Path) -> list[File]:
 
 
 def _joined(source: Path, name: str) -> str:
-    """The path of an image that a CSV or a list names."""
+    """The path of an image listed in the file `source`."""
     return name if located(name) == name else os.path.join(source.parent, name)
 
 
 def roots_of(source: str) -> list[str] | None:
-    """The tar files of a folder, of a pattern such as part-{000..123}.tar, or one; or a dataset.
+    """The tar files that `source` names, or the dataset; None if it is neither.
 
-    None for all others, as a folder that holds images beside tar files.
+    Tar files are given as a folder, a pattern such as part-{000..123}.tar, or a single file. A folder that
+    also holds images is an ordinary folder.
     """
     if source.startswith(DATASETS):
         return [located(source)]
@@ -154,7 +156,7 @@ def roots_of(source: str) -> list[str] | None:
 
 
 def _members(roots: Sequence[str]) -> Iterator[str]:
-    """The images in tar files or in a dataset."""
+    """The paths of the images in tar files or in a dataset."""
     for root in roots:
         if root.startswith(DATASETS):
             yield from (f"{root}/{row}" for row in range(len(dataset(root).rows)))
@@ -165,9 +167,9 @@ def _members(roots: Sequence[str]) -> Iterator[str]:
 
 
 def _label(path: str) -> str:
-    """Of an image in a dataset, as it says; of one in a tar file, in NAME.cls or NAME.json beside it.
+    """The label of an image in a dataset or a tar file.
 
-    Failing these, it is the name of the folder within the tar file.
+    In a tar file it is in NAME.cls or NAME.json beside the image, or else the name of its folder.
     """
     if path.startswith(DATASETS):
         root, _, row = path.rpartition("/")
@@ -187,12 +189,12 @@ def _label(path: str) -> str:
 
 
 def distinct(files: Sequence[File]) -> tuple[dict[str, File], list[tuple[File, File]]]:
-    """Files by their real path, each at its first position, and the repeated ones with the first of each."""
+    """Real path → first file with that path, and pairs of each repeated file with the first one."""
     first: dict[str, File] = {}
     repeated, real_folder = [], cache(os.path.realpath)
 
     def real(path: str) -> str:
-        """`realpath`, but of many files it asks for each folder once, and most stay the same object."""
+        """`realpath`, but resolves each folder once and returns most paths unchanged, as the same object."""
         folder, name = os.path.split(path)
         if os.path.islink(path):
             return os.path.realpath(path)
@@ -205,7 +207,7 @@ def distinct(files: Sequence[File]) -> tuple[dict[str, File], list[tuple[File, F
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Files below `folder`; follows links, skips hidden folders and hidden files that are no images."""
+    """Files below `folder`; follows links, skips hidden folders and hidden files that are not images."""
     seen: set[str] = set()
     for where, folders, files in os.walk(folder, followlinks=True, onerror=_refuse_folder):
         real = os.path.realpath(where)
@@ -226,7 +228,7 @@ def _refuse(source: Path, role: str, expected: str) -> NoReturn:
 
 
 def _unusable(path: str) -> str:
-    """Why a file is not used; empty if it is."""
+    """Why a file is not used, or an empty string."""
     if os.path.basename(path).startswith("."):
         return "hidden"
     if not _is_utf8(path):
@@ -235,7 +237,7 @@ def _unusable(path: str) -> str:
 
 
 def _heic(kinds: Iterable[str]) -> str:
-    """What to install for files of these kinds, if that would help."""
+    """A hint to install support for HEIC, if these kinds include it and it is missing."""
     return "; pip install 'newfound[heic]' to read .heic" if ({*HEIC} - SUFFIXES) & {*kinds} else ""
 
 

@@ -28,9 +28,9 @@ from newfound.data.vectors import Frozen, vector_look
 
 log = logging.getLogger(__name__)
 RESIDENT_BYTES = 16 * 2**30
-"""Larger sets are streamed."""
+"""Sets with more bytes of pixels are streamed."""
 NO_CLASS = ("", UNSORTED)
-"""Labels of images that join the pile."""
+"""Images with these labels join the pile."""
 SOME, MANY = 200, 10_000
 """How many files are looked at to guess the usual image size, and at most how many to choose a size."""
 
@@ -49,18 +49,18 @@ def from_folders(
     unread: bool = False,
     cache: AnyPath | None = None,
 ) -> Dataset:
-    """A data set of images that a user has in files, without truth.
+    """A data set of a user's own image files; nothing is known about the classes of the unlabelled ones.
 
-    `labelled` is a folder with one subfolder per class, or a CSV. Its rows without a label, or with the label
-    `unsorted`, join the unlabelled images, so one CSV may be both. `unlabelled` is a folder of any structure,
-    a CSV, or a list of files. Each may also be tar files as WebDataset writes them (a folder of them, or
+    `labelled` is a folder with one subfolder per class, or a CSV. Rows without a label, or with the label
+    `unsorted`, join the unlabelled images, so one CSV can be both. `unlabelled` is a folder of any structure,
+    a CSV, or a list of files. Either can also be tar files as WebDataset writes them (a folder of them, or
     `part-{000..123}.tar`) or a Hugging Face dataset (`datasets:NAME:SPLIT`).
 
-    `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled images may be of known classes,
-    "novel" if not; by default that of the method's paper. `size` is the side that images are resized to; by
-    default it is chosen from them. With `strict` a file that cannot be read is an error. `subset` keeps the
-    first images of each known class, and as many per novel class at even steps through the unlabelled images.
-    A `frozen` encoder makes vectors of the images. `unread` files are trusted to be images, and decoded when
+    `num_novel` is None if it is unknown. `pile` is "mixed" if unlabelled images may belong to known classes,
+    "novel" if not; the default is that of the method's paper. `size` is the side that images are resized to;
+    the default depends on their sizes. With `strict`, a file that cannot be read is an error. `subset` keeps
+    that many images of each known class, and as many per novel class, at even steps through the unlabelled
+    images. A `frozen` encoder turns the images into vectors. `unread` files are not checked, and decoded when
     they are used. Sets too large for memory are checked for damaged files; the folder `cache` remembers the
     result, so that the same files are not checked again.
     """
@@ -105,7 +105,7 @@ def from_folders(
 
 
 def usual_side(source: Source) -> int:
-    """The side that a user's own images get by default, judged by some of them."""
+    """The side that a user's own images get by default, judging by some of them."""
     if not source.labelled or not source.unlabelled:
         return 0
     files = labelled_files(Path(source.labelled))[0] + unlabelled_files(Path(source.unlabelled))
@@ -127,7 +127,7 @@ def load_pile(
 ) -> tuple[ImageSet, tuple[str, ...]]:
     """Images of side `size` from a folder, a CSV, a list of files or one image, and the files left out.
 
-    A `frozen` encoder makes vectors of them.
+    A `frozen` encoder turns the images into vectors.
     """
     paths, left_out = pile_files(path)
     images: ImageSet
@@ -142,7 +142,7 @@ def load_pile(
 
 
 def pile_files(path: Path) -> tuple[list[str], list[str]]:
-    """The files of a folder, a CSV or a list, each once, or one image; and what was left out and why."""
+    """The distinct files of a folder, a CSV or a list, or one image, and what was left out and why."""
     files, repeated = distinct(unlabelled_files(path, "new"))
     return [file for file, _ in files.values()], [*other_files(path), *_repeated(repeated)]
 
@@ -206,7 +206,7 @@ def is_resident(count: int, size: Size) -> bool:
 def _distinct_files(
     labelled: Path, unlabelled: Path, kind: PileKind | None
 ) -> tuple[list[File], list[File], list[str]]:
-    """Labelled files, unlabelled files, and what was left out and why; no file is in both or there twice."""
+    """Labelled files, unlabelled files, and what was left out and why. No file occurs twice."""
     files, left_out = labelled_files(labelled)
     named = [file for file in files if file[1] not in NO_CLASS]
     pile = [(path, "") for path, label in files if label in NO_CLASS]
@@ -230,7 +230,7 @@ def _distinct_files(
             f"An image has one label or none, but {len(conflicts):,} are in two known classes, or labelled "
             f"and unlabelled. The first is {conflicts[0]}."
         )
-    # Lines that stand for many files come first: a long list is cut at its end.
+    # Lines that summarise many files come first, because long lists are cut off at the end.
     skipped = [*other_files(labelled), *other_files(unlabelled), *left_out]
     skipped += [*_repeated(known_again), *_repeated(unknown_again)]
     return list(known.values()), list(unknown.values()), skipped

@@ -1,4 +1,4 @@
-"""Sets of uint8 images of one size, in memory or decoded when they are needed; or of vectors."""
+"""Sets of uint8 images of one size, either in memory or decoded on demand."""
 
 import os
 from abc import ABC, abstractmethod
@@ -23,25 +23,25 @@ R = TypeVar("R")
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
 PREFETCHED = 2
-"""How many items `prefetch` works ahead."""
+"""How many items `prefetch` computes in advance."""
 
 
 class ImageSet(ABC):
-    """n images of one size, by row."""
+    """n images of one size, addressed by row."""
 
     size: Size
     names: Sequence[str]
     device: torch.device
-    """Where `take` puts images."""
+    """The device on which `take` returns images."""
     resident: bool
-    """Whether images are stored on the device they are taken on."""
+    """Whether the images are stored on that device."""
     _fingerprint: str | None = None
 
     def __len__(self) -> int:
         return len(self.names)
 
     def take(self, index: Tensor) -> Tensor:
-        """Rows (n,) int64 → (n, 3, H, W) uint8 on the set's device."""
+        """Rows (n,) int64 → images (n, 3, H, W) uint8 on the set's device."""
         return on_device(self.fetch(index), self.device)
 
     def take_each(self, indices: Iterable[Tensor]) -> Iterator[Tensor]:
@@ -53,28 +53,28 @@ class ImageSet(ABC):
 
     @abstractmethod
     def fetch(self, index: Tensor) -> Tensor:
-        """`take`, but where the images are stored: host rows of a set that is not resident need no device."""
+        """Like `take`, but the images stay on the device they are stored on."""
 
     def to(self, device: torch.device, move: bool = True) -> "ImageSet":
-        """The same images, taken on `device`; stored there too if they fit and `move` is true."""
+        """The same images, returned on `device`, and stored there too if they fit and `move` is true."""
         placed = self._place(device, move)
         placed._fingerprint = self._fingerprint
         return placed
 
     def fingerprint(self) -> str:
-        """A digest of the images, computed once and kept when they move to another device."""
+        """A digest of the images, computed once and kept when the set moves to another device."""
         if self._fingerprint is None:
             self._fingerprint = self._digest()
         return self._fingerprint
 
     def contents(self) -> list[str]:
-        """(n,) the digest of each image's file; none if they do not come from files that can be read."""
+        """The digest of each image's file (n,); empty unless all images come from readable files."""
         digests = digests_of(self.names, strict=False)[0] if all(map(is_there, self.names)) else []
         return digests if all(digests) else []
 
     @abstractmethod
     def select(self, rows: Tensor) -> "ImageSet":
-        """A set of the images in `rows` (n,), which keeps nothing of the others."""
+        """A set of the images in `rows` (n,), which holds no memory of the others."""
 
     @abstractmethod
     def _place(self, device: torch.device, move: bool) -> "ImageSet": ...
@@ -84,14 +84,14 @@ class ImageSet(ABC):
 
 
 def on_device(pixels: Tensor, device: torch.device) -> Tensor:
-    """The pixels on `device`; a copy from the host to a GPU does not wait for the GPU's queue."""
+    """The pixels on `device`; copying from the host to a GPU does not wait for the GPU's queue."""
     if device.type == "cuda" and not pixels.is_cuda:
         return pixels.pin_memory().to(device, non_blocking=True)
     return pixels.to(device)
 
 
 class ResidentImages(ImageSet):
-    """Images in memory: on the device if they fit there, otherwise on the host and copied when taken."""
+    """Images in memory: on the device if they fit, otherwise on the host and copied when they are taken."""
 
     def __init__(self, pixels: Tensor, names: Sequence[str], device: torch.device | None = None) -> None:
         self.pixels, self.names = pixels, names
@@ -117,7 +117,7 @@ class ResidentImages(ImageSet):
 
 
 class Paths(Sequence[str]):
-    """Many paths in one block of memory: workers share it, but would copy the objects of a list."""
+    """Many paths in one block of memory, which worker processes share; they would copy a list of strings."""
 
     def __init__(self, text: Bytes, starts: Places, ends: Places) -> None:
         self.text, self.starts, self.ends = text, starts, ends
@@ -156,7 +156,7 @@ class Paths(Sequence[str]):
 
 
 class StreamedImages(ImageSet):
-    """Files that are decoded each time they are taken, for sets that are too large for memory."""
+    """Files that are decoded whenever they are taken, for sets that are too large for memory."""
 
     resident = False
     names: Paths
@@ -164,28 +164,29 @@ class StreamedImages(ImageSet):
     def __init__(
         self, paths: Sequence[str], size: Size, device: torch.device | None = None, crop: bool = False
     ) -> None:
-        """With `crop` images are cropped to their centre, otherwise squeezed into `size`."""
+        """With `crop`, images are cropped to their centre; otherwise they are squashed to `size`."""
         self.names, self.size, self.crop = Paths.of(paths), size, crop
         self.device = device or torch.device("cpu")
         self._kept, self._is_kept = shared(0, 3, *size), shared(0)
 
     def keep(self, num_bytes: float) -> None:
-        """Decode the first images only once, as many as fit into so much memory.
+        """Keep as many decoded images, from the first on, as fit into this many bytes.
 
-        Every image is taken once in an epoch, so it is best to replace none of them by another.
+        None of them is ever evicted: every image is taken once an epoch, so the least recently used one is
+        the next to be needed.
         """
         room = int(min(num_bytes / (3 * self.size[0] * self.size[1]), len(self)))
         self._kept, self._is_kept = shared(room, 3, *self.size), shared(room)
 
     def __reduce__(self) -> tuple[Callable[..., "StreamedImages"], tuple[object, ...]]:
-        """For another process, which keeps images of its own."""
+        """Pickled for another process, which decodes and keeps its own images."""
         return _with_room, (self.names, self.size, self.device, self.crop, self._kept.nbytes)
 
     def fetch(self, index: Tensor) -> Tensor:
         return next(self._fetch_each([index]))
 
     def take_each(self, indices: Iterable[Tensor]) -> Iterator[Tensor]:
-        """`take` for each index, ahead of their use; decoded in worker processes if it pays off."""
+        """`take` for each index, in advance, and in worker processes if that pays off."""
         return (on_device(pixels, self.device) for pixels in self._fetch_each(indices))
 
     def _fetch_each(self, indices: Iterable[Tensor]) -> Iterator[Tensor]:
@@ -196,9 +197,8 @@ class StreamedImages(ImageSet):
         if not workers:
             yield from prefetch(self._decoded, batches)
             return
-        places = (
-            AHEAD * workers + max(map(len, batches)) // FILES + 2
-        ) * FILES  # none is filled again too soon
+        # Enough places that none is filled again before it has been used.
+        places = (AHEAD * workers + max(map(len, batches)) // FILES + 2) * FILES
         pixels = shared(places, 3, *self.size)
 
         def read(row: int) -> None:
@@ -238,7 +238,7 @@ class StreamedImages(ImageSet):
         return StreamedImages(self.names.select(rows.cpu().numpy()), self.size, self.device, self.crop)
 
     def joined(self, other: "StreamedImages") -> "StreamedImages":
-        """These images, then the others, which are read alike."""
+        """These images followed by the others, which must have the same size and crop."""
         return StreamedImages(self.names + other.names, self.size, self.device, self.crop)
 
     def _place(self, device: torch.device, move: bool) -> "StreamedImages":
@@ -246,13 +246,13 @@ class StreamedImages(ImageSet):
 
     def _digest(self) -> str:
         digest = blake2b(f"{self.size}{' cropped' if self.crop else ''}".encode(), digest_size=16)
-        for path in self.names:  # the folder is left out, because it may move
+        for path in self.names:  # without the folder, which may move
             digest.update(f"{os.path.basename(path)}\0{size_of(path)}\0".encode())
         return digest.hexdigest()
 
 
 def _with_room(names: Paths, size: Size, device: torch.device, crop: bool, room: int) -> StreamedImages:
-    """Files, of which as many are kept as there is room for."""
+    """A set that keeps as many decoded images as fit into `room` bytes."""
     images = StreamedImages(names, size, device, crop)
     images.keep(room)
     return images
@@ -264,7 +264,7 @@ def _check_read(failed: Sequence[str]) -> None:
 
 
 def prefetch(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """`map` that computes the next results on another thread while one is in use."""
+    """`map` that computes the next results on another thread while one of them is in use."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
     pending: deque[Future[R]] = deque()
     try:
@@ -283,7 +283,7 @@ def _at(names: Sequence[str], rows: Tensor) -> list[str]:
 
 
 def _fits(num_bytes: int, device: torch.device) -> bool:
-    """Whether images may take this much of the device: half of a GPU's free memory is left for training."""
+    """Whether images may take this much memory; half of what is free on a GPU is left for training."""
     if device.type != "cuda":
         return True
     free, _ = torch.cuda.mem_get_info(device)

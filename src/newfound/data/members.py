@@ -1,7 +1,7 @@
-"""Images that are not in files of their own: in tar files as WebDataset writes them, and in datasets.
+"""Images that are not files of their own: members of WebDataset's tar files, and rows of datasets.
 
-Both have paths like those of files, which everything that reads an image understands: PART.tar/MEMBER, and
-datasets:NAME:SPLIT/ROW for a row of a Hugging Face dataset.
+They have paths that everything that reads an image understands: PART.tar/MEMBER, and datasets:NAME:SPLIT/ROW
+for a row of a Hugging Face dataset.
 """
 
 import io
@@ -21,14 +21,14 @@ from newfound.core.files import DATASETS, open_plain, read_bytes, reading
 from newfound.core.registry import library
 
 LABELS = ("label", "class")
-"""What a label is called."""
+"""Names of the column or JSON key that holds the label."""
 
 
 class Index(NamedTuple):
-    """Where the m files in a tar file are, in the order of their keys; workers share these arrays."""
+    """Where the m members of a tar file begin, sorted by key; worker processes share these arrays."""
 
     keys: npt.NDArray[np.int64]
-    """(m,) hashes of their names."""
+    """Hashes of their names (m,)."""
     starts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
 
@@ -37,23 +37,23 @@ _indices: dict[str, Index] = {}
 
 
 class Images(NamedTuple):
-    """A dataset whose images are not decoded."""
+    """A dataset with undecoded images."""
 
     rows: Any
-    """Of its column of images alone."""
+    """The dataset with only its image column."""
     column: str
     labels: list[str]
-    """(n,), empty if it has none."""
+    """(n,); empty if there are none."""
 
 
 def open_image(path: str | Path) -> BinaryIO:
-    """Open an image, wherever it lies."""
+    """Open an image: a file, a member of a tar file or a row of a dataset."""
     path = str(path)
     return io.BytesIO(read_image(path)) if path.startswith(DATASETS) or _tar_of(path) else open_plain(path)
 
 
 def read_image(path: str | Path) -> bytes:
-    """The content of an image, wherever it lies."""
+    """The bytes of an image: a file, a member of a tar file or a row of a dataset."""
     path = str(path)
     if path.startswith(DATASETS):
         name, _, row = path.rpartition("/")
@@ -71,7 +71,7 @@ def read_image(path: str | Path) -> bytes:
 
 
 def size_of(path: str) -> int:
-    """Bytes of an image."""
+    """The size of an image in bytes."""
     place = _place(tar, path) if (tar := _tar_of(path)) else None
     if place:
         return place[1]
@@ -79,7 +79,7 @@ def size_of(path: str) -> int:
 
 
 def is_there(path: str) -> bool:
-    """Whether an image is where its path says, as far as can be told without reading it."""
+    """Whether an image exists, as far as can be told without reading it."""
     if path.startswith(DATASETS) or os.path.isfile(path):
         return True
     tar = _tar_of(path)
@@ -87,7 +87,7 @@ def is_there(path: str) -> bool:
 
 
 def indexed(tar: str) -> list[str]:
-    """The files in a tar file, in order; its headers are read, and then each file takes one read."""
+    """The names of the files in a tar file, in order; remembers where they are for later reads."""
     names, starts, sizes = list[str](), list[int](), list[int]()
     with (
         reading(tar, "a tar file of images", DataError),
@@ -99,7 +99,7 @@ def indexed(tar: str) -> list[str]:
                 names.append(member_name(member.name))
                 starts.append(member.offset_data)
                 sizes.append(member.size)
-            file.members = []  # type: ignore[attr-defined]  # it would keep all of them
+            file.members = []  # type: ignore[attr-defined]  # or it would keep all of them
     keys = np.array([*map(hash, names)], np.int64)
     order = keys.argsort(kind="stable")
     _indices[tar] = Index(keys[order], np.array(starts)[order], np.array(sizes)[order])
@@ -107,13 +107,13 @@ def indexed(tar: str) -> list[str]:
 
 
 def member_name(name: str) -> str:
-    """Of a file in a tar file; one with .. would be that of another file."""
+    """The normalised name of a file in a tar file, which cannot lead out of it by `..`."""
     return normpath(f"/{name}").lstrip("/")
 
 
 @cache
 def dataset(name: str) -> Images:
-    """The Hugging Face dataset of a name such as datasets:beans:train, or of a folder."""
+    """The Hugging Face dataset with a name such as datasets:beans:train, or in a folder."""
     datasets, given = library("datasets", "datasets"), name.removeprefix(DATASETS)
     place, _, split = given.partition(":") if not os.path.exists(given) else (given, "", "")
     with reading(name, "a dataset that the library datasets can load", DataError):
@@ -133,13 +133,13 @@ def dataset(name: str) -> Images:
 
 
 def _tar_of(path: str) -> str:
-    """The tar file on this machine that an image lies in; empty if it lies in none."""
+    """The local tar file that contains an image; empty if there is none."""
     ends = (found.end() for found in re.finditer(r"\.tar(?=[/\\])", path))
     return next((path[:end] for end in ends if os.path.isfile(path[:end])), "")
 
 
 def _place(tar: str, path: str) -> tuple[int, int] | None:
-    """Where a file begins in a tar file, and how long it is."""
+    """The offset and size of a file in a tar file."""
     if tar not in _indices:
         indexed(tar)
     index, key = _indices[tar], hash(path[len(tar) + 1 :].replace(os.sep, "/"))
@@ -150,5 +150,5 @@ def _place(tar: str, path: str) -> tuple[int, int] | None:
 
 
 def label_of(given: object) -> str:
-    """As text; None is no label."""
+    """A label as text, empty for None."""
     return "" if given is None else str(given).strip()

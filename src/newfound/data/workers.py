@@ -1,7 +1,7 @@
-"""Files read on all cores.
+"""Reading files on all cores.
 
-Threads that decode wait for Python's lock most of the time, so many files are read in worker processes: those
-of torch's `DataLoader`, which fill arrays that this process shares with them.
+Decoding threads mostly wait for Python's lock, so large numbers of files are read by the worker processes of
+torch's `DataLoader`, which write into arrays shared with this process.
 """
 
 import math
@@ -25,9 +25,9 @@ from newfound.core.errors import DataError, Hint, reason_of
 
 R = TypeVar("R")
 FILES = 64
-"""That a worker reads at a time."""
+"""Files in one part, which is what a worker reads at a time."""
 FEWEST = 16
-"""Parts of files that are worth worker processes."""
+"""Fewer parts than this do not justify worker processes."""
 MOST_WORKERS = 32
 AHEAD = 2
 """Parts that each worker is given in advance."""
@@ -35,36 +35,36 @@ AHEAD = 2
 
 @dataclass(frozen=True)
 class Part(Generic[R]):
-    """Some files in a row."""
+    """The result of reading some consecutive files."""
 
     rows: Sequence[int]
     found: dict[int, R]
-    """Of the rows that were read."""
+    """Row → result, of the files that could be read."""
     failed: list[str]
-    """The others, each with the reason."""
+    """The other files, each with the reason."""
     large: list[int]
-    """Rows that are to be read alone."""
+    """Rows of files that have to be read alone."""
 
     @property
     def kept(self) -> list[int]:
-        """The rows of those that were read."""
+        """The rows of the files that could be read."""
         return sorted(self.found)
 
     @property
     def results(self) -> list[R]:
-        """Of these."""
+        """Their results, in the same order."""
         return [self.found[row] for row in self.kept]
 
 
 class TooLarge(Exception):  # noqa: N818 (not an error: the file is read later)
-    """A file that takes much memory, while others are read beside it."""
+    """A file needs a lot of memory and other files are being read at the same time."""
 
 
 _here = threading.local()
 
 
 def check_alone() -> None:
-    """Called for a file that takes much memory: it is read when this process reads no other."""
+    """Postpone a file that needs a lot of memory until this process reads no other."""
     if getattr(_here, "crowded", False):
         raise TooLarge
 
@@ -72,10 +72,10 @@ def check_alone() -> None:
 def read_each(
     paths: Sequence[str], read: Callable[[int], R], strict: bool = False, size: int = FILES
 ) -> Iterator[Part[R]]:
-    """Call `read` with each row of `paths`, on all cores; part by part of so many files, in order.
+    """Call `read` with each row of `paths`, on all cores; yields parts of `size` files, in order.
 
-    The arrays it fills must be `shared`. With `strict` the first file that cannot be read is an error. Files
-    that take much memory are read one by one.
+    Arrays that `read` fills must be `shared`. With `strict`, the first file that cannot be read is an error.
+    Files that need a lot of memory are read one by one.
     """
     workers = num_workers(len(paths), size)
     loader = DataLoader(
@@ -98,7 +98,7 @@ def read_each(
 
 
 def num_workers(files: int, size: int) -> int:
-    """One for each core, up to a limit; none for few files, or where a fork is not safe."""
+    """One worker per core, up to a limit; none for few files, or where forking is unsafe."""
     if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
         return 0
     cores = len(os.sched_getaffinity(0))
@@ -106,7 +106,7 @@ def num_workers(files: int, size: int) -> int:
 
 
 def shared(*shape: int) -> npt.NDArray[np.uint8]:
-    """An array that workers fill for this process; unlike torch's, it is not limited by /dev/shm."""
+    """An array that workers can fill for this process; unlike torch's, it is not limited by /dev/shm."""
     number = math.prod(shape)
     return np.frombuffer(mmap(-1, max(number, 1)), np.uint8, number).reshape(shape)
 
@@ -132,7 +132,7 @@ def _attempt(
     each: Callable[..., Iterator[str]],
     crowded: bool,
 ) -> Part[R]:
-    """Read these rows by `each`, a kind of map."""
+    """Read these rows with `each`, which is some form of map."""
     part = Part[R](rows, {}, [], [])
 
     def attempt(row: int) -> str:
@@ -152,11 +152,11 @@ def _attempt(
 
 
 def _started(loader: DataLoader[Part[R]]) -> Iterator[Part[R]]:
-    """Its parts. Ctrl-C stops this process, which stops the workers; while they start, it has to wait."""
+    """The loader's parts. Ctrl-C stops this process, which stops its workers, but not while they start."""
     if not loader.num_workers:
         return iter(loader)
     waiting: list[int] = []
-    # Workers inherit both: they ignore Ctrl-C, and do not tell whoever listens to signals of this process.
+    # Workers inherit both, so they ignore Ctrl-C and do not wake up listeners of this process's signals.
     before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
     listener = signal.set_wakeup_fd(-1)
     try:
