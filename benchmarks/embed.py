@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -47,7 +48,7 @@ def embed_speed(machine: Machine) -> Iterator[dict[str, EmbedSpeed]]:
 def _speed(encoder: Encoder, paths: Sequence[str], machine: Machine) -> EmbedSpeed:
     """Each while it runs steadily: the clock starts after some batches and stops before the last ones."""
     device, workers = machine.device, num_workers()
-    embedder = Embedder(encoder, device, machine.precision)
+    embedder = Embedder(deepcopy(encoder), device)
     batch, batches, spare = embedder.batch, workers * machine.scale.embed_rounds, workers * PREFETCHED
     files = [paths[row % len(paths)] for row in range(batch * (workers + batches + spare))]
 

@@ -8,6 +8,7 @@ from newfound.core.settings import RunConfig
 from newfound.engine.device import (
     LONG_RUN_STEPS,
     fallback_reason,
+    fastest_precision,
     gentler,
     hardware,
     resolve_device,
@@ -65,6 +66,24 @@ def test_precision_on_a_cpu() -> None:
     assert resolve_precision("bf16", CPU) == torch.bfloat16
     with pytest.raises(UsageError, match="fp16 needs a GPU"):
         resolve_precision("fp16", CPU)
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ({"avx512_bf16": True}, torch.bfloat16),
+        ({"amx_bf16": True, "avx512_bf16": False}, torch.bfloat16),
+        ({"avx2": True, "avx512_bf16": False}, torch.float32),
+        ({}, torch.float32),
+    ],
+)
+def test_inference_on_a_cpu_is_in_bf16_if_it_has_instructions_for_it(
+    features: dict[str, bool], expected: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features, raising=False)
+    assert fastest_precision(CPU) == expected
+    monkeypatch.delattr(torch.cpu, "get_capabilities")  # older versions of torch
+    assert fastest_precision(CPU) == torch.float32
 
 
 def test_precision_on_a_gpu(gpus: pytest.MonkeyPatch) -> None:

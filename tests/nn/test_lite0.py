@@ -1,5 +1,6 @@
 """EfficientNet-Lite0 against the network that its weights were converted for."""
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,15 @@ def test_features_are_those_of_the_published_network(side: int | str, ours: Enco
     expected = published.extract_features(images).mean((2, 3))
     assert expected.shape == (2, ours.dim)
     torch.testing.assert_close(ours(images), expected)
+
+
+@torch.no_grad()
+def test_folding_the_norms_changes_no_feature(ours: Encoder) -> None:
+    folded, images = deepcopy(ours), photographs()
+    for _ in range(2):  # folding again changes nothing
+        folded.fold()
+        assert not any(isinstance(each, torch.nn.BatchNorm2d) for each in folded.modules())
+        torch.testing.assert_close(folded(images), ours(images), rtol=1e-4, atol=1e-5)
 
 
 @torch.no_grad()

@@ -97,6 +97,9 @@ class Encoder(nn.Module):
         self.requires_grad_(False)
         self.eval()
 
+    def fold(self) -> None:
+        """Merge layers where that makes inference faster. The encoder must not be trained afterwards."""
+
     def train(self, mode: bool = True) -> Self:
         return super().train(mode and not self.frozen)
 

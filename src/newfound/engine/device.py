@@ -14,6 +14,8 @@ from newfound.engine.step import Mode
 
 BF16 = (8, 0)
 """The compute capability from which on a GPU has bf16."""
+BF16_ON_CPU = ("avx512_bf16", "amx_bf16")
+"""Instruction sets with which a CPU multiplies in bf16."""
 LONG_RUN_STEPS = 2000
 """In shorter runs compilation does not pay off."""
 KEPT = {-3: 2**28, -1: 2**29}
@@ -68,6 +70,14 @@ def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:
     if wanted == "fp16" and device.type == "cpu":
         raise UsageError("precision=fp16 needs a GPU. On a CPU use float32 or bf16.")
     return {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
+
+
+def fastest_precision(device: torch.device) -> torch.dtype:
+    """The precision in which a network is applied fastest: also bf16 on a CPU with instructions for it."""
+    if device.type == "cpu":
+        features: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
+        return torch.bfloat16 if any(map(features.get, BF16_ON_CPU)) else torch.float32
+    return resolve_precision("auto", device)
 
 
 def precision_name(precision: torch.dtype) -> str:

@@ -22,7 +22,7 @@ from newfound.data.crops import RANDOM, Opened, crop_each, open_content
 from newfound.data.decode import Reading
 from newfound.data.images import ImageSet, on_device
 from newfound.data.members import read_image
-from newfound.engine.device import FreedMemory
+from newfound.engine.device import FreedMemory, fastest_precision
 
 log = logging.getLogger(__name__)
 BATCH = {"cpu": 8, "cuda": 64}
@@ -49,17 +49,22 @@ class Embedded:
 
 
 class Embedder:
-    """Applies a pretrained encoder, in evaluation mode, to image sets or files."""
+    """Applies a pretrained encoder, in evaluation mode, to image sets or files.
+
+    The encoder is changed for inference: it must not be trained afterwards.
+    """
 
     def __init__(
-        self, encoder: Encoder, device: torch.device, precision: torch.dtype, views: int = 1
+        self, encoder: Encoder, device: torch.device, precision: torch.dtype | None = None, views: int = 1
     ) -> None:
         if encoder.preprocessing is None:
             raise UsageError("Only a pretrained encoder can embed images.", Hint.ENCODERS)
         self._freed = FreedMemory(device)
         self.encoder = encoder.eval()
+        encoder.fold()
         encoder.to(device, memory_format=LAYOUT)  # type: ignore[call-overload]
-        self.look, self.device, self.precision, self.views = encoder.preprocessing, device, precision, views
+        self.look, self.device, self.views = encoder.preprocessing, device, views
+        self.precision = precision or fastest_precision(device)
         self._mean, self._std = (
             torch.tensor(each, device=device)[:, None, None] for each in (self.look.mean, self.look.std)
         )

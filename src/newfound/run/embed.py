@@ -16,7 +16,7 @@ from newfound.data.dataset import counted
 from newfound.data.decode import digests_of
 from newfound.data.folders import pile_files
 from newfound.data.parquet import Made, Shards, import_pyarrow
-from newfound.engine.device import resolve_device, resolve_precision
+from newfound.engine.device import resolve_device
 from newfound.engine.embedding import Embedded, Embedder
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings, version_of
@@ -157,5 +157,4 @@ def _bytes(embedder: Embedder) -> int:
 
 
 def _embedder(network: Encoder, views: int) -> Embedder:
-    device = resolve_device("auto")
-    return Embedder(network, device, resolve_precision("auto", device), views)
+    return Embedder(network, resolve_device("auto"), views=views)

@@ -32,7 +32,7 @@ from newfound.data.decode import digest_of, digests_of
 from newfound.data.images import ImageSet
 from newfound.data.members import is_there
 from newfound.data.vectors import EmbeddedImages
-from newfound.engine.device import resolve_device, resolve_precision
+from newfound.engine.device import resolve_device
 from newfound.engine.embedding import Embedder
 from newfound.nn.encoders import build_encoder
 from newfound.run.events import Stopped, never
@@ -98,7 +98,7 @@ class Embeddings:
             raise RunError(
                 f"The run was made with another {changed} of {then.encoder}: {was}, and here it is {is_now}."
             )
-        return Embedder(encoder, self.device, resolve_precision("auto", self.device), self.views)
+        return Embedder(encoder, self.device, views=self.views)
 
     def files(self, paths: Sequence[str], strict: bool) -> tuple[EmbeddedImages, list[int], list[str]]:
         """The vectors of files that can be read, their rows in `paths`, and the others with the reason."""

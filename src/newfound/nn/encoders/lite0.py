@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from newfound.core.encoder import Encoder, Preprocessing
 from newfound.core.errors import UsageError
@@ -30,6 +31,14 @@ BLOCKS = (
     (320, 3, 1, 6, 1),
 )
 STEM, HEAD = 32, 1280
+NORM_AFTER = {
+    "_conv_stem": "_bn0",
+    "_expand_conv": "_bn0",
+    "_depthwise_conv": "_bn1",
+    "_project_conv": "_bn2",
+    "_conv_head": "_bn1",
+}
+"""Convolution → the BatchNorm that follows it."""
 
 
 class SameConv(nn.Conv2d):
@@ -41,8 +50,10 @@ class SameConv(nn.Conv2d):
             for size, kernel, stride in zip(maps.shape[:1:-1], self.kernel_size, self.stride, strict=True)
         ]
         left, top = (pad // 2 for pad in pads)
-        padded = F.pad(maps, (left, pads[0] - left, top, pads[1] - top)) if any(pads) else maps
-        return F.conv2d(padded, self.weight, None, self.stride, groups=self.groups)
+        if pads != [2 * left, 2 * top]:
+            maps = F.pad(maps, (left, pads[0] - left, top, pads[1] - top))
+            left, top = 0, 0
+        return F.conv2d(maps, self.weight, self.bias, self.stride, (top, left), groups=self.groups)
 
 
 def _norm(channels: int) -> nn.BatchNorm2d:
@@ -108,6 +119,15 @@ class Lite0(Encoder):
         path = Path(package.origin).parent / FILE
         weights = torch.load(path, "cpu", weights_only=True)
         self.load_state_dict({key: value for key, value in weights.items() if not key.startswith("_fc.")})
+
+    def fold(self) -> None:
+        """Merge each BatchNorm with the convolution before it."""
+        self.eval()
+        for module in self.modules():
+            for conv, norm in NORM_AFTER.items():
+                if hasattr(module, conv) and isinstance(getattr(module, norm), nn.BatchNorm2d):
+                    setattr(module, conv, fuse_conv_bn_eval(getattr(module, conv), getattr(module, norm)))
+                    setattr(module, norm, nn.Identity())
 
     def trunk(self, images: Tensor) -> Tensor:
         maps: Tensor = F.relu6(self._bn0(self._conv_stem(images)), inplace=True)
