@@ -1,4 +1,4 @@
-"""A toy: known classes by their labels, novel ones by the mutual information of images and clusters.
+"""A toy method: known classes from labels, novel ones from the mutual information of images and clusters.
 
     L = CE(h, y) + weight * [mean_j H(p_j) - H(mean_j p_j)]
 

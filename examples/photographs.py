@@ -1,9 +1,10 @@
 """Cut scikit-image's photographs into images: six labelled classes, a pile with four more, a few for later.
 
-python photographs.py [FOLDER]   # writes known/, pile/ and new-images/ there, or here
+python photographs.py [FOLDER]   # writes known/, pile/ and new-images/ to FOLDER or the current folder
 
-A class is a photograph: its left third is cut into known/, the middle into pile/, the right into new-images/,
-so that no two folders show the same place. All are in the public domain, CC0, or without known copyright.
+Each class is a photograph. Its left third is cut into known/, the middle into pile/, the right into
+new-images/, so no two folders show the same place. The photographs are in the public domain, CC0, or without
+known copyright.
 """
 
 import sys
@@ -13,7 +14,7 @@ import numpy as np
 from PIL import Image, ImageOps
 from skimage import data
 
-KNOWN = {
+KNOWN = {  # class: name of its photograph in skimage.data
     "brick": "brick",
     "cat": "chelsea",
     "coins": "coins",
@@ -27,12 +28,11 @@ NEW = {
     "grass": "grass",
     "tissue": "immunohistochemistry",
 }
-"""Classes, and the names of their photographs in skimage.data."""
 FOLDERS = ("known", "pile", "new-images")
 
 
 def main(folder: Path, labelled: int = 25, known: int = 15, new: int = 45, later: int = 2) -> None:
-    """So many images of each class, those of known classes in the pile included."""
+    """Write this many images of each class; `known` is the number in the pile of each known class."""
     random, number = np.random.default_rng(0), 0
     photographs = {name: Image.fromarray(getattr(data, source)()) for name, source in (KNOWN | NEW).items()}
     pile = np.repeat([*KNOWN, *NEW], [*[known] * len(KNOWN), *[new] * len(NEW)])
@@ -47,7 +47,7 @@ def main(folder: Path, labelled: int = 25, known: int = 15, new: int = 45, later
 
 
 def crop(photograph: Image.Image, third: int, random: np.random.Generator) -> Image.Image:
-    """A square of any place and size in a third of the photograph, or its mirror image."""
+    """A square of random place and size in a third of the photograph, mirrored half of the time."""
     width, height = photograph.width // 3, photograph.height
     side = int(width * random.uniform(0.6, 1))
     left, top = third * width + random.integers(width - side + 1), random.integers(height - side + 1)

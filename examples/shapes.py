@@ -1,6 +1,6 @@
 """Draw images for a first try: five kinds of shapes with labels, a pile with four more, a few for later.
 
-python shapes.py [FOLDER]   # writes known/, pile/ and new-images/ there, or here
+python shapes.py [FOLDER]   # writes known/, pile/ and new-images/ to FOLDER or the current folder
 """
 
 import sys
@@ -15,7 +15,7 @@ NEW = ("arrow", "heart", "moon", "star")
 
 
 def main(folder: Path, labelled: int = 30, known: int = 20, new: int = 40, later: int = 2) -> None:
-    """So many images of each shape, those of known shapes in the pile included."""
+    """Draw this many images of each shape; `known` is the number in the pile of each known shape."""
     random, number = np.random.default_rng(0), 0
     for shape in KNOWN:
         for _ in range(labelled):
@@ -29,7 +29,7 @@ def main(folder: Path, labelled: int = 30, known: int = 20, new: int = 40, later
 
 
 def draw(shape: str, random: np.random.Generator, path: Path) -> None:
-    """A shape of any colour, size and position on a blurred background, light on dark or dark on light."""
+    """Draw a shape of random colour, size and place on a blurred background, light on dark or vice versa."""
     size = [(320, 240), (240, 320), (280, 280)][random.integers(3)]
     dark = random.random() < 0.5
     noise = random.integers(0, 90, (5, 6, 3)) + (0 if dark else 165)
@@ -46,7 +46,7 @@ def draw(shape: str, random: np.random.Generator, path: Path) -> None:
 
 
 def outline(shape: str) -> NDArray[np.float64]:
-    """Its corners (n, 2), with a radius of about 1."""
+    """The corners of a shape (n, 2), with a radius of about 1."""
     turn = np.linspace(0, 2 * np.pi, 120, endpoint=False)
     sides = {"circle": 120, "hexagon": 6, "square": 4, "triangle": 3}
     if shape in sides:

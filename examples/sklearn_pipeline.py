@@ -1,4 +1,4 @@
-"""Novel classes at the end of a scikit-learn pipeline: the digits 7, 8 and 9, knowing only 0 to 6."""
+"""Discover the digits 7, 8 and 9, knowing only 0 to 6, at the end of a scikit-learn pipeline."""
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -10,7 +10,7 @@ from newfound import NovelClassDiscovery, hungarian_accuracy
 
 
 def main() -> float:
-    """The share of new images in the right class."""
+    """Fit the pipeline and return the share of new images in the right class."""
     X, digits = load_digits(return_X_y=True)
     X, X_new, digits, digits_new = train_test_split(X, digits, random_state=0)
     hidden = (digits > 6) | (np.random.default_rng(0).random(len(digits)) < 0.5)
