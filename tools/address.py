@@ -1,9 +1,9 @@
-"""Give README.md and pyproject.toml the address of the repository, which the release of a tag knows.
+"""Write the address of the repository into README.md and pyproject.toml, for the release of a tag.
 
     python -m tools.address https://github.com/OWNER/newfound v0.1.0
 
-The repository names no address of its own. A package index shows README.md far from the repository, where
-every link and picture needs a whole address.
+The sources contain no address of their own repository. A package index shows README.md outside of it, where
+links and pictures work only as absolute URLs.
 """
 
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def absolute(text: str, address: str, tag: str) -> str:
-    """A page with whole addresses instead of relative ones."""
+    """The page with absolute URLs instead of relative ones."""
 
     def link(found: re.Match[str]) -> str:
         path = found[1]
@@ -24,7 +24,7 @@ def absolute(text: str, address: str, tag: str) -> str:
 
 
 def urls(address: str, tag: str) -> str:
-    """A section of pyproject.toml."""
+    """The section [project.urls] of pyproject.toml."""
     pages = {"Source": "", "Documentation": f"/tree/{tag}/docs", "Issues": "/issues"}
     pages["Changelog"] = f"/blob/{tag}/CHANGELOG.md"
     return "\n".join(

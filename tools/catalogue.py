@@ -9,7 +9,7 @@ PATH = Path("src/newfound/methods/catalogue.json")
 
 
 def text() -> str:
-    """The file as it should be, one method per line."""
+    """The contents of the file, one method per line."""
     cards = CARDS.dump_python(registered(), mode="json", exclude_defaults=True)
     lines = (f"{json.dumps(name)}: {json.dumps(card, ensure_ascii=False)}" for name, card in cards.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -1,10 +1,11 @@
-"""A hostile day: broken runs, kills, full disks, hostile names, files, requests and arguments, with one seed.
+"""Stress tests with broken runs, kills, full disks, and hostile names, files, requests and arguments.
 
     python -m tools.hostile --seed 0 --share 1 --folder /tmp/hostile
 
-Each trial runs in a process of its own. One that ends in anything but a result or one line is a traceback;
-one that does not end is a hang. A file is lost if a command that fails, is killed or only reads removes it,
-or changes an image, an edit, an assignment or a checkpoint. Code is executed if a marker appears.
+Each trial runs in a process of its own. It must end with a result or a one-line error: anything else counts
+as a traceback, and a trial that does not end as a hang. A file counts as lost if a command that fails, is
+killed or only reads removes it, or changes an image, an edit, an assignment or a checkpoint. Code has been
+executed if a marker file appears.
 """
 
 import argparse
@@ -50,7 +51,7 @@ from newfound.run.trained import Pictures
 from newfound.run.weights import load_encoder, load_pretrained
 
 LIMIT = 60.0
-"""Seconds until a trial counts as hung."""
+"""Seconds after which a trial counts as hung."""
 TINY = (
     *("epochs=1", "warmup=0", "pretrain.epochs=1", "pretrain.warmup=0", "device=cpu", "encoder=small"),
     *("batch_size=48", "pretrain.batch_size=24", "hidden=32", "projection=16", "checkpoint_seconds=0"),
@@ -58,9 +59,9 @@ TINY = (
 SEARCH = ("--num-novel", "auto", "estimate.max_novel=3", "estimate.restarts=1")
 COLOURS = {"ants": (160, 0, 0), "bees": (0, 160, 0), "crabs": (0, 0, 160), "dogs": (160, 0, 160)}
 TOOLS = ("label-studio", "fiftyone", "imagefolder")
-"""Formats of other tools, each a folder."""
+"""Export formats of other tools; each writes a folder."""
 KEPT = ("edits.jsonl", "assignments.csv", "checkpoint.safetensors")
-"""Files that no command changes which fails; any other may be written anew."""
+"""Files that a failing command must not change; it may rewrite any other."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Tally:
     notes: list[str] = field(default_factory=list)
 
     def judge(self, trial: str, ended: Ended, lost: bool = False, executed: bool = False) -> None:
-        """Count a trial; what is wrong with it is noted."""
+        """Count a trial, and note what is wrong with it."""
         said = ended.said
         line = ended.code in (0, 130) or said[said.rfind("error: ") :].count("\n") == 1
         torn = "Traceback" in said or "Unexpected error" in said or (ended.code is not None and not line)
@@ -98,7 +99,7 @@ class Tally:
 
 
 def forked(act: Callable[[], object], kill_after: float | None = None) -> Ended:
-    """Call a function in a process of its own, which is killed after a time."""
+    """Call a function in a process of its own; kill it after `kill_after` seconds, or `LIMIT` if it hangs."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -139,7 +140,7 @@ def _exit_code(act: Callable[[], object]) -> int:
 
 
 def command(*words: object, kill_after: float | None = None, largest: int | None = None) -> Ended:
-    """`newfound WORDS`; files may not grow beyond `largest` bytes, as on a full disk."""
+    """Run `newfound WORDS`; files cannot grow beyond `largest` bytes, as on a full disk."""
 
     def act() -> None:
         if largest is not None:
@@ -152,7 +153,7 @@ def command(*words: object, kill_after: float | None = None, largest: int | None
 
 
 def textures(folder: Path, colour: tuple[int, int, int], number: int) -> None:
-    """Images of noise around a colour."""
+    """Write images of noise around a colour."""
     folder.mkdir(parents=True)
     noise = np.random.default_rng(sum(colour) + number)
     for row in range(number):
@@ -161,7 +162,7 @@ def textures(folder: Path, colour: tuple[int, int, int], number: int) -> None:
 
 
 class Base:
-    """Images and a finished, edited run on them, to be copied and broken."""
+    """Images and a finished, edited run on them, for trials to copy and break."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.known, self.pile, self.new = root, root / "known", root / "pile", root / "new"
@@ -173,7 +174,6 @@ class Base:
         self.images = ("--labelled", str(self.known), "--unlabelled", str(self.pile))
         self.run = root / "base" / "run"
         made = [command("discover", "iic", *self.images, *SEARCH, *TINY, "--out", self.run)]
-        name, *_ = Review.open(self.run).found.values()
         novel = [name for key, name in Review.open(self.run).found.items() if key >= len(COLOURS)]
         made.append(command("classes", self.run, "rename", f"{novel[-1]}=wasp"))
         made.append(command("classes", self.run, "move", "wasp", self.pile / "monday" / "00.png"))
@@ -186,7 +186,7 @@ class Base:
         return place / "run"
 
     def verbs(self, run: Path, out: Path) -> dict[str, tuple[object, ...]]:
-        """What one does with a run, as words of the command line; none for the live page."""
+        """The commands that use a run, as words of the command line; none for the live page."""
         return {
             "classes": ("classes", run),
             "rename": ("classes", run, "rename", "wasp=hornet"),
@@ -218,30 +218,15 @@ def contents(*folders: Path) -> dict[Path, bytes]:
 
 
 def changed(before: Mapping[Path, bytes]) -> bool:
-    """Whether one of these files is gone, or an image or one of `KEPT` is other than it was."""
+    """Whether one of these files is gone, or an image or one of `KEPT` has changed."""
     gone = any(not path.is_file() for path in before)
     same = {path: text for path, text in before.items() if path.suffix == ".png" or path.name in KEPT}
     return gone or any(path.read_bytes() != text for path, text in same.items())
 
 
 VALUES: tuple[Any, ...] = (
-    *(
-        None,
-        True,
-        -1,
-        0,
-        3,
-        2**63,
-        1e308,
-        -1e308,
-        float("nan"),
-        float("inf"),
-        "x",
-        "",
-        "\0",
-        "../..",
-        "é" * 999,
-    ),
+    *(None, True, -1, 0, 3, 2**63, 1e308, -1e308, float("nan"), float("inf")),
+    *("x", "", "\0", "../..", "é" * 999),
     *([], {}, [[[1]]], {"a": {"b": [1]}}, ["x"], [-1]),
 )
 DEEP, GONE, MORE = "deep", "gone", "more"
@@ -255,7 +240,7 @@ def _nodes(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def break_json(text: str, chance: random.Random) -> str:
-    """The text with one node of another type, gone, doubled, or nested too deeply."""
+    """The text with one node of another type, removed, repeated, or nested too deeply."""
     value = json.loads(text)
     *path, last = chance.choice([path for path in _nodes(value) if path] or [("",)])
     at = value
@@ -272,7 +257,7 @@ def break_json(text: str, chance: random.Random) -> str:
 
 
 def break_tensors(path: Path, chance: random.Random) -> None:
-    """One tensor of another type or shape, gone, not finite, or other metadata; no digest tells."""
+    """Change one tensor's type, shape or values, remove it, or change the metadata; remove the digest."""
     with safe_open(path, framework="pt") as file:
         facts = {key: value for key, value in (file.metadata() or {}).items() if key != "digest"}
         tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 (not a mapping)
@@ -311,7 +296,7 @@ def break_csv(text: str, chance: random.Random) -> str:
 
 
 def break_raw(path: Path, chance: random.Random) -> None:
-    """Truncated, a bit flipped, empty, noise, or no plain file at all."""
+    """Truncate a file, flip a bit, empty it, fill it with noise, or replace it by something else."""
     content, kind = (
         path.read_bytes(),
         chance.choice(("cut", "flip", "empty", "noise", "pipe", "folder", "loop")),
@@ -328,7 +313,7 @@ def break_raw(path: Path, chance: random.Random) -> None:
 
 
 def broken_folders(base: Base, chance: random.Random, number: int) -> Tally:
-    """One file of a run is damaged, then three verbs use the run."""
+    """Damage one file of a run, then use the run with three verbs."""
     tally, place, out = Tally("broken run folders"), base.root / "broken", base.root / "out"
     filled = sorted(path for path, content in contents(base.run.parent).items() if content)
     files = [path.relative_to(base.run.parent) for path in filled]
@@ -360,7 +345,7 @@ def broken_folders(base: Base, chance: random.Random, number: int) -> Tally:
 
 
 def kills(base: Base, chance: random.Random, number: int) -> Tally:
-    """Runs, edits, exports and predictions are killed at any moment, and repeated."""
+    """Kill runs, edits, exports and predictions at random moments, and repeat them."""
     tally, place = Tally("kills"), base.root / "killed"
     short = (word for word in TINY if word != "epochs=1")
     words = ("discover", "iic", *base.images, "--num-novel", "2", *short, "epochs=3", "--resume", "--out")
@@ -393,7 +378,7 @@ def kills(base: Base, chance: random.Random, number: int) -> Tally:
 
 
 def _is_whole(run: Path, out: Path) -> bool:
-    """Whether what a killed export has left is all there, or hidden."""
+    """Whether everything visible that a killed export has left is complete."""
     seen = [path for path in out.iterdir() if not path.name.startswith(".")]
     number = len(Review.open(run).assignments.images)
     return all(
@@ -405,7 +390,7 @@ def _is_whole(run: Path, out: Path) -> bool:
 
 
 def full_disks(base: Base, chance: random.Random, number: int) -> Tally:
-    """Files cannot grow beyond some size, as where no space is left."""
+    """Run commands whose files cannot grow beyond some size, as on a full disk."""
     tally, place = Tally("full disks"), base.root / "full"
     for _ in range(number):
         run, out = base.copied(place), base.root / "out"
@@ -446,7 +431,7 @@ NAMES = (
 
 
 def hostile_names(base: Base, chance: random.Random, number: int) -> Tally:
-    """Classes and files with names that shells, terminals, browsers and spreadsheets take for commands."""
+    """Use names of classes and files that shells, terminals, browsers or spreadsheets take for commands."""
     tally, place = Tally("hostile names"), base.root / "names"
     for trial in range(number):
         root = place / str(trial)
@@ -483,7 +468,7 @@ class Hostile:
 
 
 def hostile_pickles(base: Base, chance: random.Random, number: int) -> Tally:
-    """Weights, batches of CIFAR and vectors that hold code, other objects, or noise."""
+    """Read weights, CIFAR batches and vectors that hold code, other objects, or noise."""
     tally, place = Tally("pickles and weights"), base.root / "pickles"
     place.mkdir(exist_ok=True)
     marker = Path("executed")
@@ -522,7 +507,7 @@ def hostile_pickles(base: Base, chance: random.Random, number: int) -> Tally:
 
 
 def tar_of(path: Path, image: bytes, chance: random.Random) -> None:
-    """A tar file with some images, names that lead out of it, links and pipes."""
+    """Write a tar file with images, names that lead out of it, links and pipes."""
     names = (
         "a.png",
         "../escaped.png",
@@ -549,7 +534,7 @@ def tar_of(path: Path, image: bytes, chance: random.Random) -> None:
 
 
 def parquet_of(path: Path, whole: Path, chance: random.Random) -> None:
-    """The embeddings of `whole` with one column, or what they say of themselves, of another kind."""
+    """Write the embeddings of `whole` with one column replaced and, in most cases, other metadata."""
     pa = import_pyarrow()
     table = pa.parquet.read_table(whole)
     name, number = chance.choice(table.column_names), len(table)
@@ -562,7 +547,7 @@ def parquet_of(path: Path, whole: Path, chance: random.Random) -> None:
 
 
 def hostile_archives(base: Base, chance: random.Random, number: int) -> Tally:
-    """Tar files and embeddings, damaged or made to lead elsewhere."""
+    """Use tar files and embeddings that are damaged or lead elsewhere."""
     tally, place = Tally("tar and Parquet files"), base.root / "archives"
     if not number:
         return tally
@@ -591,7 +576,7 @@ def hostile_archives(base: Base, chance: random.Random, number: int) -> Tally:
 
 
 def _ask(run: Path, method: str, path: str, host: str, origin: str, body: str) -> None:
-    """Send one wrong request to a review; it is refused, and the page is there afterwards."""
+    """Send a wrong request to a review: it must be refused, and the page must still work afterwards."""
     folder = Folder(run)
     server = Server(Live(folder, Pictures.load(folder)))
     Thread(target=server.serve_forever, daemon=True).start()
@@ -608,7 +593,7 @@ def _ask(run: Path, method: str, path: str, host: str, origin: str, body: str) -
 
 
 def hostile_requests(base: Base, chance: random.Random, number: int) -> Tally:
-    """Requests to a review from other pages, for other files, with other bodies."""
+    """Send a review requests from other pages, for other files, with other bodies."""
     tally, edit = Tally("requests"), '{"seen": 2, "verb": "undo"}'
     paths = (
         "/",
@@ -656,7 +641,7 @@ def hostile_requests(base: Base, chance: random.Random, number: int) -> Tally:
 
 
 def hostile_arguments(base: Base, chance: random.Random, number: int) -> Tally:
-    """Settings and options with values that nobody would give."""
+    """Pass settings and options values that nobody would give."""
     tally = Tally("arguments")
     values = (
         "",
@@ -706,11 +691,11 @@ PARTS: Mapping[Callable[[Base, random.Random, int], Tally], int] = {
     hostile_requests: 40,
     hostile_arguments: 80,
 }
-"""Each part, and how many times it is done at a share of 1."""
+"""Each part, and its number of trials at a share of 1."""
 
 
 def campaign(root: Path, seed: int, share: float) -> list[Tally]:
-    """All parts, in a new folder; a share of 1 takes some minutes."""
+    """Run all parts in a new folder; a share of 1 takes a few minutes."""
     torch.set_num_threads(1)
     root.mkdir(parents=True)
     before = Path.cwd()
@@ -727,7 +712,7 @@ def campaign(root: Path, seed: int, share: float) -> list[Tally]:
 
 
 def table(tallies: list[Tally]) -> str:
-    """In Markdown, with the sum."""
+    """The tallies as Markdown, with the sum."""
     columns = ("trials", "tracebacks", "hangs", "lost", "executions")
     rows = [(each.part, *(getattr(each, name) for name in columns)) for each in tallies]
     rows.append(("all", *(sum(row[place] for row in rows) for place in range(1, 6))))
@@ -738,7 +723,7 @@ def table(tallies: list[Tally]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--share", type=float, default=1.0, help="of the usual number of trials")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the usual number of trials")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.mkdtemp()) / "hostile")
     given = parser.parse_args()
     tallies = campaign(given.folder.absolute(), given.seed, given.share)

@@ -1,12 +1,12 @@
-"""How many small faults in the mathematics the tests notice.
+"""Mutation testing: how many small faults in the mathematics do the tests notice?
 
     python tools/mutants.py --jobs 12 --out mutants.jsonl --seconds 540
 
 Draws seeded mutants of the functions in losses, pseudo, methods and metrics: an operator, a constant, an
-axis or an argument changed, a statement deleted. Each is tried with the tests of its module, in a fork of a
-process that has imported torch, on its own copy of the source. Ends with the score and the survivors, less
-those that `mutants_equivalent.toml` lists with a reason. The output has a line per mutant; the same command
-continues after an interruption.
+axis or an argument changed, a statement deleted. Each is tested with the tests of its module, in a fork of a
+process that has imported torch, on its own copy of the source. At the end it prints the score and the
+survivors, except those that `mutants_equivalent.toml` lists with a reason. The output has a line per mutant;
+the same command resumes after an interruption.
 """
 
 import argparse
@@ -41,9 +41,9 @@ ALSO_TESTED_BY = {
     "metrics/protocols": ("engine/evaluate",),
     "methods/_recipes": ("methods/rkd", "methods/kcl", "core/registry", "run/recipe"),
 }
-"""Besides the test of the same name, in this order."""
+"""Module → further modules whose tests cover it, in this order, after its own."""
 REGISTERED = {"kcl": ("kcl", "mcl"), "rs": ("rs", "rs+"), "uno": ("uno-v1", "uno-v2")}
-"""Modules with several methods, which the tests of the contract name."""
+"""Module → the names of its methods in the contract tests, if they are not the module's own."""
 
 BINARY = {"Add": "-", "Sub": "+", "Mult": "/", "Div": "*", "FloorDiv": "*", "Mod": "//", "Pow": "*"}
 BINARY |= {"BitAnd": "|", "BitOr": "&"}
@@ -77,7 +77,7 @@ DROPPED = ("dim", "keepdim", "generator", "stable", "reduction", "maximize", "av
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed place of a file: bytes from `start` to `end`, and the lines around it before and after."""
+    """A change to a file: the bytes `start` to `end` become `text`; the line `before` becomes `after`."""
 
     file: str
     line: int
@@ -99,7 +99,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant: killed (by which test), timeout or survived."""
+    """What became of a mutant: killed (and by which test), timeout or survived."""
 
     mutant: Mutant
     result: str
@@ -108,7 +108,7 @@ class Outcome:
 
 
 class Finder(ast.NodeVisitor):
-    """Collects the mutants of one file, those of executable code in functions."""
+    """Collects the mutants of one file; only executable code in functions is mutated."""
 
     def __init__(self, file: str, source: bytes) -> None:
         self.file, self.source = file, source
@@ -135,7 +135,7 @@ class Finder(ast.NodeVisitor):
         return self.source[self.start(node) : self.end(node)].decode()
 
     def add(self, start: int, end: int, text: str) -> None:
-        """A mutant, if it is in a function and compiles to something else."""
+        """Add a mutant if it is in a function and parses to something else."""
         if not self.functions:
             return
         mutated = self.source[:start] + text.encode() + self.source[end:]
@@ -159,7 +159,7 @@ class Finder(ast.NodeVisitor):
         self.add(self.start(node), self.end(node), text)
 
     def swap_symbol(self, left: ast.expr, right: ast.expr, old: str, new: str) -> None:
-        """The operator between two operands."""
+        """Replace the operator between two operands."""
         at = self.source.find(old.encode(), self.end(left), self.start(right))
         if at >= 0:
             self.add(at, at + len(old), new)
@@ -210,10 +210,10 @@ class Finder(ast.NodeVisitor):
         self.replace(node, "pass")
 
     def visit_Assert(self, node: ast.Assert) -> None:
-        """Only for the type checker."""
+        """Skip: assertions are only for the type checker."""
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """Text for people."""
+        """Skip: f-strings are text for people."""
 
     def visit_If(self, node: ast.If) -> None:
         self.replace(node.test, f"not ({self.text(node.test)})")
@@ -298,7 +298,7 @@ def every_mutant() -> list[Mutant]:
 
 
 def equivalents() -> dict[str, str]:
-    """Mutants that change nothing a caller can observe: their keys, with reasons."""
+    """Key → reason, for the mutants that change nothing a caller can observe."""
     if not EQUIVALENT.exists():
         return {}
     listed = tomllib.loads(EQUIVALENT.read_text())["mutant"]
@@ -307,7 +307,7 @@ def equivalents() -> dict[str, str]:
 
 
 def pytest_calls(module: str) -> list[list[str]]:
-    """Arguments of pytest, one list for each call: the tests of the module, then those of the contract."""
+    """The arguments of each pytest call: the tests of the module, then the contract tests."""
     names = (module, *ALSO_TESTED_BY.get(module, ()))
     files = [f"tests/{folder}/test_{name}.py" for folder, name in (each.split("/") for each in names)]
     calls = [[file for file in files if (ROOT / file).exists()]]
@@ -319,7 +319,7 @@ def pytest_calls(module: str) -> list[list[str]]:
 
 
 class Failures:
-    """A plug-in of pytest that writes down which tests fail."""
+    """A pytest plug-in that writes down which tests fail."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -343,14 +343,14 @@ class Slot:
         self.pid = 0
 
     def start(self, module: str, mutant: Mutant | None, skipped: Sequence[str], number: int) -> None:
-        """Fork a child that tests `mutant`, or the code as it is and then to the end."""
+        """Fork a child that tests `mutant` up to the first failure, or the unchanged code to the end."""
         self.failures.unlink(missing_ok=True)
         self.module, self.mutant, self.since = module, mutant, time.monotonic()
         if mutant is not None:
             source = (ROOT / mutant.file).read_bytes()
             path = self.folder / mutant.file
             path.write_bytes(source[: mutant.start] + mutant.text.encode() + source[mutant.end :])
-            # Compiled code is known by time and size, which two mutants may share.
+            # Python recognises compiled code by time and size, which two mutants may share.
             os.utime(path, (10**9 + number, 10**9 + number))
         sys.stdout.flush()
         self.pid = os.fork()
@@ -366,7 +366,9 @@ class Slot:
             os.dup2(log, 2)
             os.chdir(self.folder)
             os.environ["PYTHONPATH"] = str(self.folder / "src")
-            os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a machine's own may not suit our tests
+            os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = (
+                "1"  # plug-ins installed on this machine may not suit our tests
+            )
             sys.path[:] = [str(self.folder / "src"), str(self.folder), *sys.path[1:]]
             import pytest
 
@@ -381,7 +383,7 @@ class Slot:
             os._exit(code)
 
     def poll(self, timeout: float) -> str | None:
-        """What became of the child, if it has ended; a child that takes too long is ended."""
+        """What became of the child, or None while it runs; a child that takes too long is killed."""
         ended, status = os.waitpid(self.pid, os.WNOHANG)
         late = time.monotonic() - self.since > timeout
         if not ended and not late:
@@ -411,7 +413,7 @@ def try_all(
     timeout: float,
     until: float,
 ) -> Iterator[tuple[Slot, Outcome]]:
-    """Each module or mutant in the next free slot, until the time is over."""
+    """Try each module or mutant in the next free slot until the time is up."""
     waiting = list(enumerate(work))
     placeholder = Mutant("", 0, "", 0, 0, "", "", "")
     while waiting or any(slot.pid for slot in slots):
@@ -434,7 +436,7 @@ def try_all(
 
 
 def warm_up() -> None:
-    """Import once what every child needs, and let hypothesis find faults without shrinking them."""
+    """Import what every child needs, and let hypothesis find faults without shrinking them."""
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     os.environ |= {"CUDA_VISIBLE_DEVICES": ""}
     import hypothesis
@@ -477,11 +479,13 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=300, help="mutants to draw")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, required=True, help="a line of JSON per mutant; continued")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds for a mutant")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="one line of JSON per mutant; resumed if it exists"
+    )
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this many seconds")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds allowed for a mutant")
     parser.add_argument("--only", default="", help="only mutants whose file has this in its path")
-    parser.add_argument("--list", action="store_true", help="write the mutants without trying them")
+    parser.add_argument("--list", action="store_true", help="only write the mutants, without testing them")
     options = parser.parse_args()
     until = time.monotonic() + options.seconds
 
@@ -512,7 +516,7 @@ def main() -> None:
                 print((slot.folder / "log").read_text()[-2000:])
                 sys.exit(f"The tests of {slot.module} do not start.")
         if skipped:
-            print("Fail without a mutant, left out:", *sorted(set(skipped)))
+            print("Left out because they fail without a mutant:", *sorted(set(skipped)))
         work: list[tuple[str, Mutant | None]] = [(each.module, each) for each in left]
         with options.out.open("a") as file:
             for _, outcome in try_all(slots, work, sorted(set(skipped)), options.timeout, until):

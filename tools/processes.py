@@ -1,7 +1,7 @@
-"""Record how far two processes are from one, for every method: `python -m tools.processes [cuda]`.
+"""Record how far the results of two processes are from those of one: `python -m tools.processes [cuda]`.
 
-On one GPU the two share it, and exchange tensors through gloo instead of NCCL. The run that is killed and
-resumed is on the CPU.
+Every method is tried. Two processes share a single GPU and exchange tensors through gloo instead of NCCL. The
+run that is killed and resumed is on the CPU.
 """
 
 import os
@@ -27,7 +27,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 def resumed(place: Path) -> dict[str, object]:
-    """How far a run that was killed with two processes and resumed with one is from one never stopped."""
+    """Compare a run killed with two processes and resumed with one to a run that was never stopped."""
     command, whole, stopped = [*COMMAND, "epochs=12"], place / "whole" / "run", place / "stopped" / "run"
     expected = finished(command, whole)
     killed = begun(["-m", "torch.distributed.run", "--nproc-per-node", "2", *command], stopped)

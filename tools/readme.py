@@ -1,4 +1,4 @@
-"""The generated sections of README.md and docs/, from results/ alone; `make readme` writes them."""
+"""Write the generated sections of README.md and docs/ from results/ alone: `make readme`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ SCHEDULES = ("published", "fast", "half", "five-minutes")
 
 
 def iic_section(records: Sequence[Results]) -> str:
-    """IIC on the CIFAR benchmarks, by both protocols, beside the paper."""
+    """IIC on the CIFAR benchmarks under both protocols, beside the paper's numbers."""
     lines = [
         "| IIC on | task-aware ACC, train | paper | task-agnostic (legacy) all, test | paper | seeds "
         "| runs that missed |",
@@ -41,7 +41,7 @@ def iic_section(records: Sequence[Results]) -> str:
 
 
 def _missed(records: Sequence[Results], benchmark: str) -> str:
-    """How many runs of IIC with any schedule are more than a point below the paper, and their accuracies."""
+    """How many of IIC's runs, with any schedule, are over a point below the paper, and their accuracies."""
     found = [each for each in records if (each.method, each.benchmark) == ("iic", benchmark)]
     runs = [100 * (score(each, ACC) or 0.0) for each in found if each.recipe in SCHEDULES]
     published = task_aware_acc("iic")[benchmark]
@@ -50,7 +50,7 @@ def _missed(records: Sequence[Results], benchmark: str) -> str:
 
 
 def catalogue_section(records: Sequence[Results]) -> str:
-    """A line for each method: its name, its paper, and its accuracy on CIFAR10."""
+    """A row for each method: its name, its paper, and its accuracy on CIFAR10."""
     lines = ["| method | what it is | CIFAR10: ours [published] | seeds |", "|---|---|---|---|"]
     for name in method_names():
         ours = measured(records, name, "cifar10", ACC, "published")
@@ -62,14 +62,14 @@ def catalogue_section(records: Sequence[Results]) -> str:
 
 
 def _seeds(records: Sequence[Results], method: str, benchmark: str) -> str:
-    """The seeds of the recorded runs of the published recipe, or of ours where a paper gives none."""
+    """The seeds of the recorded runs of the published recipe, or of ours if the paper gives none."""
     keys = {(method, benchmark, recipe) for recipe in ("published", "newfound")}
     found = {each.seed for each in records if (each.method, each.benchmark, each.recipe) in keys}
     return ", ".join(map(str, sorted(found)))
 
 
 def methods_section(records: Sequence[Results]) -> str:
-    """A line for each method: its name, its paper, its status."""
+    """A row for each method: its name, its paper, its status."""
     lines = ["| method | what it is | task-aware ACC on the training split, recorded runs |", "|---|---|---|"]
     for name in method_names():
         lines.append(f"| `{name}` | {method_entry(name).description} | {status(records, name)} |")
@@ -77,7 +77,7 @@ def methods_section(records: Sequence[Results]) -> str:
 
 
 def digits_section(records: Sequence[Results]) -> str:
-    """The demo's methods over the recorded seeds, then all others."""
+    """A row for each of the demo's methods, then for all others, over the recorded seeds."""
     columns = {
         "task-aware ACC, train": ACC,
         "task-aware ACC, test": "task_aware.test.acc",
@@ -94,7 +94,7 @@ def digits_section(records: Sequence[Results]) -> str:
 
 
 def demo_section(records: Sequence[Results]) -> str:
-    """What the demo prints, from the recorded runs of seed 0."""
+    """The demo's table, from the recorded runs of seed 0."""
     found = {
         record.method: record
         for record in records
@@ -107,9 +107,9 @@ def demo_section(records: Sequence[Results]) -> str:
 
 
 def training_section(records: Sequence[Results]) -> str:
-    """How long IIC trains on CIFAR10, with the published schedule and shorter ones, to what end."""
+    """IIC's accuracy and training time on CIFAR10 with the published schedule and shorter ones."""
     lines = [
-        "| | task-aware ACC, train | | task-agnostic (legacy) all, test | training s, compilation apart |",
+        "| | task-aware ACC, train | | task-agnostic (legacy) all, test | training s, without compilation |",
         "|---|---|---|---|---|",
     ]
     notes = []
@@ -154,7 +154,7 @@ def sections(results: Path) -> dict[str, str]:
 
 
 def generated(text: str, parts: Mapping[str, str]) -> str:
-    """A page with its generated sections, each between `<!-- name -->` and `<!-- /name -->`, rewritten."""
+    """The page with its generated sections, each between `<!-- name -->` and `<!-- /name -->`, rewritten."""
     for name, part in parts.items():
         marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         text = marks.sub(lambda found, part=part: f"{found[1]}{part}\n{found[2]}", text)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The recorded cost of large sets as Markdown, and what that makes of a hundred million images."""
+"""The recorded cost of large sets as Markdown, and the projected cost of a hundred million images."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ MANY = 100_000_000
 
 
 def scale_section(results: Path) -> str:
-    """What embedding, discovery and prediction took, by the number of images or vectors."""
+    """The cost of embedding, discovery and prediction, by the number of images or vectors."""
     found = read_record(results / "scale.json", Scale)
     calls = [*found.embeds, *found.discoveries, *found.predictions]
     lines = [
@@ -55,7 +55,7 @@ def scale_section(results: Path) -> str:
 
 
 def loader_section(results: Path) -> str:
-    """Our loader, the step, both, and torchvision's loader."""
+    """The rates of our loader, of the step, of both together, and of torchvision's loader."""
     if not (results / LOADER).exists():
         return "On a GPU: not measured so far (`python -m benchmarks.loader`)."
     found = read_record(results / LOADER, LoaderSpeed)
@@ -86,7 +86,7 @@ def loader_section(results: Path) -> str:
 
 
 def many_section(results: Path) -> str:
-    """Arithmetic from the largest records: nobody has tried it."""
+    """The projected cost of `MANY` images, extrapolated from the largest records; nobody has tried it."""
     found = read_record(results / "scale.json", Scale)
     embed, predict = (max(each, key=lambda call: call.number) for each in (found.embeds, found.predictions))
     embedded = read_record(results / "bench" / "h200-embed.json", Record).embed

@@ -1,4 +1,4 @@
-"""Pages of the site that are made when it is built: README.md as the front page, one for each method."""
+"""A mkdocs hook that adds pages to the site: README.md as the front page, and one for each method."""
 
 import inspect
 import re
@@ -20,7 +20,7 @@ _OTHERS = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 PAGES = {"README.md": "index.md", **{name: name for name in _OTHERS}}
 """Pages outside docs/, and their names on the site."""
 STARTS = {"trained": "results", "lite0, frozen": "results/vectors/lite0"}
-"""Encoder → the folder of its records."""
+"""How the encoder starts → the folder of those records."""
 SCORES = {
     "task-aware ACC, train": ACC,
     "task-agnostic (legacy) all, test": AGNOSTIC,
@@ -29,7 +29,7 @@ SCORES = {
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """A hook of mkdocs."""
+    """Add the generated pages; mkdocs calls this hook."""
     for page, name in PAGES.items():
         text = (ROOT / page).read_text(encoding="utf-8").replace("](docs/", "](")
         text = re.sub(r"<!-- badges -->.*<!-- /badges -->\n\n", "", text, flags=re.DOTALL)
@@ -45,7 +45,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def method_page(card: MethodCard, records: Mapping[str, Sequence[Results]]) -> str:
-    """What a method does, its results, settings and variations, in Markdown."""
+    """The page of a method as Markdown: what it does, its results, settings and variations."""
     module = inspect.getdoc(sys.modules[method_entry(card.name).method.__module__]) or ""
     lines = [f"# {card.name}", "", card.description, "", module.partition("\n")[2], ""]
     lines += ["## Results", "", f"Status: {status(records['trained'], card.name)}.", ""]
@@ -68,7 +68,7 @@ def method_page(card: MethodCard, records: Mapping[str, Sequence[Results]]) -> s
 
 
 def _results(method: str, records: Mapping[str, Sequence[Results]]) -> list[str]:
-    """A row for the seeds of each recipe on each benchmark."""
+    """A table with a row for each benchmark, encoder and recipe."""
     groups: dict[tuple[str, str, str], list[Results]] = {}
     for start, runs in records.items():
         for run in runs:

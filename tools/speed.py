@@ -1,4 +1,4 @@
-"""The recorded benchmarks under results/bench as Markdown, one text for each part of a record."""
+"""The recorded benchmarks under results/bench as Markdown, one section for each part of a record."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,14 +21,14 @@ from newfound.core.files import read_record
 
 
 def speed_section(results: Path) -> str:
-    """The recorded benchmarks, those of a GPU first."""
+    """All recorded benchmarks, those of a GPU first."""
     paths = list((results / "bench").glob("*.json"))
     paths.sort(key=lambda path: (path.name[:3] == "cpu", path))
     return "\n\n".join(text for path in paths for text in _texts(path))
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """A record of both steps shows only these: its other parts are small samples."""
+    """The parts of a record; of one with both steps only these, since its other parts are small samples."""
     record = read_record(path, Record)
     where = f"one run on {record.hardware} (`results/{path.parent.name}/{path.name}`)"
     if record.step and record.baseline:
@@ -53,7 +53,7 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def _step(title: str, steps: Steps, baseline: BaselineSpeed, terms: Terms | None) -> str:
-    """A training step in each mode, and the straightforward one."""
+    """Our training step in each mode, and the straightforward one."""
     rows: dict[str, Speed] = {f"ours, {mode}": speed for mode, speed in steps.modes.items()}
     rows["straightforward"] = baseline
     lines = [title, "", "| training step | ms | images/s | times as fast |", "|---|---|---|---|"]
@@ -66,7 +66,7 @@ def _step(title: str, steps: Steps, baseline: BaselineSpeed, terms: Terms | None
 def _terms_line(terms: Terms) -> str:
     ratios = {"augmentation": terms.augmentation, "Sinkhorn": terms.sinkhorn, "losses": terms.losses}
     times = ", ".join(f"{name} {ratio.times_as_long:.1f}" for name, ratio in ratios.items())
-    return f"Times as fast as the straightforward way, batch {terms.batch_size}: {times}."
+    return f"Speed-up over the straightforward version, batch {terms.batch_size}: {times}."
 
 
 def _methods(title: str, rows: dict[str, MethodSpeed]) -> str:
@@ -79,13 +79,11 @@ def _methods(title: str, rows: dict[str, MethodSpeed]) -> str:
 
 
 def _kmeans(found: KMeansSpeed, where: str) -> str:
-    """The clusterings of an estimate, and scikit-learn's."""
-    times = (
-        f"{found.semi_supervised.times_as_long:.1f} times as fast as the same work through scikit-learn's "
-        "functions"
-    )
+    """The clusterings of an estimate, ours and scikit-learn's."""
+    ratio = found.semi_supervised.times_as_long
+    times = f"{ratio:.1f} times as fast as the same work with scikit-learn's functions"
     if found.plain:
-        times += f" and {found.plain.times_as_long:.1f} times as fast without anchors as its `KMeans`"
+        times += f" and, without anchors, {found.plain.times_as_long:.1f} times as fast as its `KMeans`"
     clusters = ", ".join(map(str, found.clusters))
     return (
         f"Semi-supervised k-means of `newfound estimate`, {found.samples:,} samples of {found.features} "
@@ -99,11 +97,11 @@ def _inter(rows: list[InterRow], where: str) -> str:
     largest, times = max(looped, key=lambda pair: pair[0].N * pair[0].C)
     captured = ", captured" if largest.matrix_product.graph_times_as_long else ""
     lines = [
-        f"The paper's matrix product for the inter-class term beside our closed form, {where}; nested "
+        f"The paper's matrix product for the inter-class term relative to our closed form, {where}. Nested "
         f"loops over {largest.N} known and {largest.M} novel images of {largest.C:,} classes take "
         f"{times:,.0f} times as long:",
         "",
-        f"| images, known and novel each | classes | times as long{captured} | times as much memory |",
+        f"| images of each kind | classes | times as long{captured} | times as much memory |",
         "|---|---|---|---|",
     ]
     for row in rows:
@@ -118,11 +116,11 @@ def _evaluation(found: Evaluation, where: str) -> str:
 
 
 def _embed(rows: dict[str, EmbedSpeed], where: str) -> str:
-    """Files to vectors, and a plain loop that does the same."""
+    """Our embedding of files, and a plain loop that does the same."""
     first = next(iter(rows.values()))
     lines = [
-        f"Embedding files ({first.images}) beside a plain loop over a `DataLoader` of {first.workers} "
-        f"workers, in images/s, random weights, {where}:",
+        f"Embedding files ({first.images}) compared with a plain loop over a `DataLoader` of {first.workers} "
+        f"workers, in images/s, with random weights, {where}:",
         "",
         "| encoder | ours | plain loop | times as fast | network alone |",
         "|---|---|---|---|---|",

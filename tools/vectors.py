@@ -33,7 +33,7 @@ SHOTS = (20, 100, 500)
 
 
 def vectors_section(results: Path) -> str:
-    """Every method on every benchmark: accuracy, worst seed, seconds on two cores."""
+    """A row for each method: accuracy, worst seed and seconds on two cores, on every benchmark."""
     records, seconds = _records(results), _seconds(results)
     heads = " | ".join(f"{title} | worst | s" for title in BENCHMARKS.values())
     lines = [f"| | {heads} |", "|---|" + "---|---|---|" * len(BENCHMARKS)]
@@ -49,7 +49,7 @@ def vectors_section(results: Path) -> str:
 
 
 def headline(results: Path) -> str:
-    """By how much the default is better than k-means on the same vectors."""
+    """A sentence on how much better the default is than k-means on the same vectors."""
     records, parts = _records(results), []
     for benchmark, title in BENCHMARKS.items():
         ours, plain = (_measured(records, benchmark, method) for method in (VECTOR_METHOD, "kmeans"))
@@ -59,13 +59,13 @@ def headline(results: Path) -> str:
             )
     return (
         f"On the vectors of a frozen `{ENCODER}`, the default `{VECTOR_METHOD}` finds the novel classes "
-        f"better than k-means on them, task-aware ACC in %, mean of five seeds: {'; '.join(parts)}. "
-        "ImageNet's classes, which the encoder was trained on, overlap with CIFAR's."
+        f"better than k-means does. Task-aware ACC in %, mean of five seeds: {'; '.join(parts)}. "
+        "The encoder was trained on ImageNet, whose classes overlap with CIFAR's."
     )
 
 
 def mixed_section(results: Path) -> str:
-    """Mixed piles: accuracy on all, known and novel images, and how many of them are taken for known."""
+    """Mixed piles: accuracy on all, known and novel images, and the shares that are taken for known."""
     records, benchmarks = _records(results), [f"{name}-mixed" for name in ("cifar10", "cifar100-20")]
     heads = " | ".join(f"{name} {words}" for name in benchmarks for words in RECOGNITION.values())
     lines = [f"| | {heads} |", "|---|" + "---|" * len(RECOGNITION) * len(benchmarks)]
@@ -81,7 +81,7 @@ def mixed_section(results: Path) -> str:
 
 
 def starts_section(results: Path) -> str:
-    """Frozen, last block, whole encoder and from scratch, by the number of labelled images."""
+    """Frozen, last block, whole encoder and from scratch, for each number of labelled images."""
     frozen, trained = _records(results), load_records(results / "starts")
     names = [f"cifar100-20-{shots}shot" for shots in SHOTS]
     lines = [f"| | {' | '.join(f'{shots} labelled images a class' for shots in SHOTS)} |"]
@@ -98,7 +98,7 @@ def starts_section(results: Path) -> str:
 
 
 def _trained(records: Sequence[Results], benchmark: str, start: str) -> str:
-    """The accuracy of a run from a start, and its epochs of pretraining and discovery."""
+    """The accuracy of the run from a start, and its epochs of pretraining and discovery."""
     wanted = {"scratch": ("auto", "all")}.get(start, (ENCODER, start))
     for each in _of(records, benchmark, "uno-v2", ("custom",)):
         if (each.config["encoder"], each.config["trains"]) == wanted:
@@ -108,7 +108,7 @@ def _trained(records: Sequence[Results], benchmark: str, start: str) -> str:
 
 
 def _seconds(results: Path) -> dict[tuple[str, str], float]:
-    """(benchmark, method) → seconds of a run on two cores; of UNO and IIC, from a tenth of their epochs."""
+    """(benchmark, method) → seconds of a run on two cores; for UNO and IIC from a tenth of the epochs."""
     found = {
         (row["benchmark"], row["method"]): row["seconds"] / row["runs"]
         for row in json.loads((results / "vectors" / "two-cores.json").read_text(encoding="utf-8"))["rows"]
