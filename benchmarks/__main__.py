@@ -15,9 +15,9 @@ from newfound.core.errors import NewfoundError
 from newfound.core.files import check_writable, write_json
 
 INCOMPLETE = ".part"
-"""The ending of a record until everything is measured."""
-UNFOLDED = 1000
-"""Columns where no terminal sets a limit."""
+"""The suffix of a record until everything is measured."""
+UNLIMITED = 1000
+"""The width of the output, in columns, if it is not a terminal."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -39,14 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if out:
             check_writable(out)
         for record in measure(setup):
-            if out:  # what is measured survives an interruption
+            if out:  # keep what is measured if the rest is interrupted
                 write_json(out.with_suffix(INCOMPLETE), record.to_json())
     except NewfoundError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
-        console.width = UNFOLDED
+        console.width = UNLIMITED
     for table in tables(record):
         console.print(table)
     if out:
@@ -57,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure a training step and its parts on this machine, on random pixels. A CPU measures "
-        "a smaller version.",
+        description="Measure a training step and its parts on this machine, on random pixels; on a CPU, a "
+        "smaller version of it.",
     )
     add = parser.add_argument
     add("words", nargs="*", metavar="METHOD | KEY=VALUE", help="method (default iic) and settings of the run")

@@ -1,4 +1,4 @@
-"""Whole calls of `newfound discover`: from vectors, and from photographs to the page."""
+"""The time of whole calls of `newfound discover`: on vectors, and from photographs to the page."""
 
 import time
 from collections.abc import Iterator
@@ -14,19 +14,19 @@ from benchmarks.record import DiscoverTime
 
 KNOWN, NOVEL = 27, 10
 LABELLED = 0.8
-"""The share of the images of a known class that is labelled."""
+"""The share of a known class's images that is labelled."""
 SPREAD = 0.1
 """Standard deviation of the class means, with noise of 1 in every feature: the classes overlap."""
 SIZE = (1155, 866)
-"""Pixels of a photograph: a million."""
+"""Width and height of a photograph: a million pixels."""
 TINTS = np.array([[1.0, 0.7, 0.7], [0.7, 1.0, 0.7], [0.7, 0.7, 1.0], [1.0, 1.0, 0.6], [0.6, 1.0, 1.0]])
 """Colours of the classes of photographs; the last is novel."""
 
 
 def discover_times(size: tuple[int, int, int]) -> Iterator[list[DiscoverTime]]:
-    """The seconds of the calls, each in a process of its own.
+    """Time each call in a process of its own; yields all times so far.
 
-    `size` is the number of vectors of each class, their features, and the number of photographs.
+    `size` is the number of vectors of each class, of their features, and of photographs.
     """
     found: list[DiscoverTime] = []
     with TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ def _seconds(*words: object) -> float:
 
 
 def _write_vectors(place: Path, per_class: int, features: int) -> None:
-    """all.npy, and the labels of two piles: of novel vectors alone, and with a fifth of the known ones."""
+    """Write all.npy and the labels of two piles: novel vectors alone, and with a fifth of the known ones."""
     random = np.random.default_rng(0)
     classes = np.repeat(np.arange(KNOWN + NOVEL), per_class)
     means = SPREAD * random.standard_normal((KNOWN + NOVEL, features))
@@ -90,7 +90,7 @@ def _write_vectors(place: Path, per_class: int, features: int) -> None:
 
 
 def _write_photographs(place: Path, number: int) -> None:
-    """JPEG files in known/CLASS and pile, half each, all different."""
+    """Write JPEG files, all different: half to known/CLASS, half to pile."""
     random = np.random.default_rng(0)
     plain = pictures(min(number, 16), SIZE)
     for row in range(number):

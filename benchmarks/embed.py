@@ -27,16 +27,17 @@ from benchmarks.record import EmbedMemory, EmbedSpeed
 from newfound.core.encoder import Encoder, Preprocessing
 from newfound.engine.embedding import Embedder
 
-SIZE, QUALITY = (500, 375), 90
+SIZE = (500, 375)
+QUALITY = 90
 DISTINCT = 64
-"""Different pictures; further files are copies of them."""
+"""The number of different pictures; further files are copies of them."""
 VIT = {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 6, "intermediate_size": 1536}
-"""A ViT-S of patches of 16 pixels."""
+"""A ViT-S with patches of 16 pixels."""
 ROOT = Path(__file__).parents[1]
 
 
 def embed_speed(machine: Machine) -> Iterator[dict[str, EmbedSpeed]]:
-    """Both encoders, with random weights."""
+    """Time both encoders, with random weights; yields all results so far."""
     found: dict[str, EmbedSpeed] = {}
     with photographs(machine.scale.embed_files) as folder:
         paths = sorted(map(str, folder.iterdir()))
@@ -46,7 +47,7 @@ def embed_speed(machine: Machine) -> Iterator[dict[str, EmbedSpeed]]:
 
 
 def _speed(encoder: Encoder, paths: Sequence[str], machine: Machine) -> EmbedSpeed:
-    """Each while it runs steadily: the clock starts after some batches and stops before the last ones."""
+    """Time each at a steady rate: the clock starts after some batches and stops before the last ones."""
     device, workers = machine.device, num_workers()
     embedder = Embedder(deepcopy(encoder), device)
     batch, batches, spare = embedder.batch, workers * machine.scale.embed_rounds, workers * PREFETCHED
@@ -97,7 +98,7 @@ class PhotographDataset(Dataset[Tensor]):
 
 
 def _plain_loop(encoder: Encoder, paths: Sequence[str], batch: int, machine: Machine) -> Iterator[Tensor]:
-    """What a person would write, with as many workers as cores."""
+    """The loop that a user would write, with as many workers as cores."""
     assert encoder.preprocessing is not None
     dataset, pinned = PhotographDataset(paths, encoder.preprocessing), machine.device.type == "cuda"
     loader = DataLoader(dataset, batch, num_workers=num_workers(), pin_memory=pinned)
@@ -129,7 +130,7 @@ def _vit() -> Encoder:
 
 
 def embed_memory(numbers: Sequence[int]) -> Iterator[list[EmbedMemory]]:
-    """The peak memory of `newfound embed` with its workers, at several numbers of images; on Linux."""
+    """The peak memory of `newfound embed` and its workers for each number of images, on Linux."""
     found: list[EmbedMemory] = []
     for number in numbers:
         with photographs(number) as folder, TemporaryDirectory() as out:
@@ -141,7 +142,7 @@ def embed_memory(numbers: Sequence[int]) -> Iterator[list[EmbedMemory]]:
 
 
 def watched(*command: str) -> tuple[float, float]:
-    """The seconds of a call of `newfound`, and the most MiB that it and its workers took at once."""
+    """The seconds that a call of `newfound` takes, and the peak memory of it and its workers in MiB."""
     start, peak, process = time.perf_counter(), 0.0, started(*command)
     while process.poll() is None:
         looked = time.process_time()
@@ -153,7 +154,7 @@ def watched(*command: str) -> tuple[float, float]:
 
 
 def started(*command: str) -> subprocess.Popen[bytes]:
-    """`newfound` in a process of its own, with our encoders of random weights."""
+    """Start `newfound` in a process of its own, with the encoders of `benchmarks.plugin`."""
     paths = os.pathsep.join(filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH"))))
     plugins = {"NEWFOUND_PLUGINS": "benchmarks.plugin", "PYTHONPATH": paths}
     return subprocess.Popen(
@@ -162,7 +163,7 @@ def started(*command: str) -> subprocess.Popen[bytes]:
 
 
 def resident_mib(pid: int) -> float:
-    """Of a process and its children; a page that several of them map counts once."""
+    """The memory of a process and its children; a page that several of them map counts once."""
     kib = 0
     with suppress(FileNotFoundError, ProcessLookupError):  # one has ended
         for each in (pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
@@ -175,7 +176,7 @@ def resident_mib(pid: int) -> float:
 
 @contextmanager
 def photographs(number: int, classes: int = 1) -> Iterator[Path]:
-    """A folder of JPEG files, some of them equal, about as large as photographs; in folders of classes."""
+    """A temporary folder of JPEG files, some of them equal, in one folder per class if there are several."""
     contents = []
     for picture in pictures(min(DISTINCT, number), SIZE):
         file = BytesIO()
@@ -191,7 +192,7 @@ def photographs(number: int, classes: int = 1) -> Iterator[Path]:
 
 
 def pictures(number: int, size: tuple[int, int]) -> list[NDArray[np.uint8]]:
-    """Edges, gradients and some noise (height, width, 3)."""
+    """Generated pictures (height, width, 3) with edges, gradients and some noise."""
     random, found = np.random.default_rng(0), []
     for _ in range(number):
         rough = random.integers(0, 256, (size[1] // 25, size[0] // 25, 3), np.uint8)

@@ -54,16 +54,16 @@ def _cost(term: Term, leaves: list[Tensor], machine: Machine) -> Cost:
 
 
 def _cost_of_one_call(term: Term, leaves: list[Tensor], machine: Machine) -> Cost:
-    """Without warm-up or repetition, for a term that takes seconds."""
+    """The cost of one call without warm-up or repetition, for a term that takes seconds."""
     call, device, seconds = _gradient(term, leaves), machine.device, list[float]()
     peak = peak_bytes(lambda: seconds.append(elapsed(call, device)), device)
-    if device.type == "cpu":  # where counting the bytes takes longer than the call
+    if device.type == "cpu":  # counting the bytes there takes longer than the call itself
         seconds.append(elapsed(call, device))
     return Cost(ms=1000 * seconds[-1], peak_mib=peak / 2**20)
 
 
 def _with_ratios(other: Cost, ours: Cost) -> Cost:
-    """The cost and its ratios to the closed form."""
+    """The cost of another form with its ratios to ours, the closed form."""
     ratios = {
         "times_as_long": other.ms / ours.ms,
         "times_as_much_memory": other.peak_mib / ours.peak_mib,
@@ -78,7 +78,7 @@ def _gradient(term: Term, leaves: list[Tensor]) -> Callable[[], object]:
 
 
 def _captured(call: Callable[[], object]) -> Callable[[], object]:
-    """The call as a CUDA graph, where launching kernels costs nothing."""
+    """The call as a CUDA graph, which has no kernel launch overhead."""
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
     with torch.cuda.stream(side):

@@ -1,4 +1,4 @@
-"""The clusterings of an estimate: ours, and the same work with scikit-learn's functions on the CPU.
+"""The speed of an estimate's clusterings: ours, and the same work with scikit-learn's functions on the CPU.
 
 Shapes: n points, a anchors of A classes, D features, k clusters.
 """
@@ -24,7 +24,8 @@ from newfound.pseudo.kmeans import KMeans
 Floats = NDArray[np.floating]
 Ints = NDArray[np.integer]
 
-RESTARTS, ITERATIONS = 10, 100
+RESTARTS = 10
+ITERATIONS = 100
 ANCHORED = 0.2
 """Share of the classes that have anchors: 6 of 30, as for DTC on CIFAR100."""
 SPREAD = 0.25
@@ -32,7 +33,7 @@ SPREAD = 0.25
 
 
 def kmeans_speed(size: tuple[int, int, tuple[int, ...]], device: torch.device) -> Iterator[KMeansSpeed]:
-    """The time of all numbers of clusters together, with anchors, then without as well."""
+    """Time all numbers of clusters together: first with anchors, then also without."""
     samples, features, clusters = size
     points, classes = _noisy_classes(samples, features, min(clusters), device)
     given = classes < ANCHORED * min(clusters)
@@ -83,7 +84,7 @@ def _ours(
 def _compared(
     ours: Callable[[], list[float]], theirs: Callable[[], list[float]], device: torch.device
 ) -> Clustering:
-    """Each timed once, because it takes long; ours after a warm-up on a GPU."""
+    """Time each once, because it takes long; on a GPU ours after a warm-up."""
     if device.type == "cuda":
         ours()
     (seconds, inertias), (their_seconds, their_inertias) = (_timed(call, device) for call in (ours, theirs))
@@ -104,7 +105,7 @@ def _timed(call: Callable[[], list[float]], device: torch.device) -> tuple[float
 def semi_supervised(
     points: Floats, anchors: Floats, classes: Ints, k: int, restarts: int, iterations: int
 ) -> tuple[Ints, float]:
-    """k-means with anchored clusters, in loops over restarts and iterations.
+    """k-means with anchored clusters, as loops over restarts and iterations.
 
     (n, D), (a, D), (a,) → the clusters (n,) of the restart with the lowest inertia, and that inertia.
     """
@@ -126,7 +127,7 @@ def semi_supervised(
 
 
 def _seeded(points: Floats, centres: Floats, k: int, random: np.random.RandomState) -> Floats:
-    """Greedy k-means++ that continues from given centres, as scikit-learn's does from a random one."""
+    """Greedy k-means++ that continues from given centres, where scikit-learn's starts from a random one."""
     trials = 2 + int(math.log(k))
     closest = euclidean_distances(centres, points, squared=True).min(0)
     for _ in range(k - len(centres)):

@@ -1,11 +1,11 @@
-"""Training images from files that are larger than memory: our loader, the step, both, torchvision's loader.
+"""The speed of training from files larger than memory: our loader, the step, both, and torchvision's loader.
 
     python -m benchmarks.loader --out results/loader.json
 
-JPEG files of ImageNet's size are generated, and read as `imagenet-30-a` is: each image is decoded once for
-all its crops, which are cut on the device. torchvision's `ImageFolder` and `DataLoader` cut one crop, as
-everybody does who trains a classifier, or all of them, in as many workers; where torchvision is not
-installed, Pillow alone does the same. Everything is measured in one run.
+Generated JPEG files of ImageNet's size are read in the same way as `imagenet-30-a`: each image is decoded
+once for all its crops, which are cut on the device. For comparison, torchvision's `ImageFolder` and
+`DataLoader` cut one crop, as for training a classifier, or all of them, with the same number of workers;
+without torchvision, Pillow does the same. Everything is measured in one run.
 """
 
 import time
@@ -36,17 +36,18 @@ from newfound.engine.device import precision_name, resolve_device, resolve_preci
 from newfound.run.provenance import provenance
 
 T = TypeVar("T")
-BENCHMARK, SEED = "imagenet-30-a", 0
+BENCHMARK = "imagenet-30-a"
+SEED = 0
 CLASSES = 64
-"""Folders of files; labels cycle through the known classes."""
+"""The number of folders of files; labels cycle through the known classes."""
 REPEATED = 64
-"""Times that a set has each file, so that an epoch is long."""
+"""How often each file is in a set, so that an epoch is long."""
 LABELLED = 1_130_000
-"""Labelled images of the benchmark, about: an epoch is a pass over them."""
+"""The approximate number of labelled images of the benchmark; an epoch is a pass over them."""
 
 
 class LoaderSpeed(BaseModel):
-    """Images per second, each image with all its crops where nothing else is said."""
+    """The record in results/loader.json: images per second, with all crops unless stated otherwise."""
 
     commit: str
     versions: dict[str, str]
@@ -59,16 +60,16 @@ class LoaderSpeed(BaseModel):
     file: str
     workers: int
     loader: float
-    """Decoded and on the device, not yet cropped."""
+    """The rate of images decoded and on the device, not yet cropped."""
     step: float
-    """On a batch that is on the device, crops included."""
+    """The rate of steps on a batch that is on the device, crops included."""
     both: float
     other_loader: str
     other_one_crop: float
-    """Of 224 pixels, normalised, on the host."""
+    """The rate of single crops of 224 pixels, normalised, on the host."""
     other_every_crop: float
     schedule_hours: float
-    """Of IIC's discovery stage at the rate of both."""
+    """The projected hours of IIC's discovery stage at the rate of `both`."""
     compile_seconds: float
     seconds: float
 
@@ -76,9 +77,9 @@ class LoaderSpeed(BaseModel):
 def main() -> None:
     parser = ArgumentParser(prog="python -m benchmarks.loader", description=__doc__)
     parser.add_argument("--files", type=int, default=8192)
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement, about")
+    parser.add_argument("--seconds", type=float, default=15.0, help="approximate time of each measurement")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("settings", nargs="*", help="KEY=VALUE, of IIC and of the run")
+    parser.add_argument("settings", nargs="*", help="KEY=VALUE, settings of IIC and of the run")
     given = parser.parse_args()
     settings = dict(each.split("=", 1) for each in given.settings)
     found = measured(given.files, given.seconds, settings)
@@ -150,7 +151,7 @@ def measured(files: int, seconds: float, settings: dict[str, str]) -> LoaderSpee
 
 
 def _draws(loader: Loader) -> Iterator[Draw]:
-    """Epoch after epoch."""
+    """The draws of one epoch after another."""
     return chain.from_iterable(loader.draws(epoch) for epoch in count())
 
 
@@ -161,7 +162,7 @@ def _rate(
     device: torch.device,
     use: Callable[[T], None] = lambda item: None,
 ) -> float:
-    """Images per second once it runs, over whole batches until the time is over."""
+    """Images per second at a steady rate, over whole batches for at least `seconds`."""
     for item in islice(items, 3):
         use(item)
     synchronise(device)
@@ -174,7 +175,7 @@ def _rate(
 
 
 class _Files(Dataset[Any]):
-    """What `ImageFolder` does, for want of torchvision."""
+    """A replacement for `ImageFolder` if torchvision is not installed."""
 
     def __init__(self, folder: Path, transform: Callable[[Image.Image], Any]) -> None:
         self.paths, self.transform = sorted(map(str, folder.rglob("*.jpg"))), transform
@@ -188,7 +189,7 @@ class _Files(Dataset[Any]):
 
 
 def _other(look: Look, views: Views) -> tuple[str, list[Callable[[Image.Image], Any]]]:
-    """The transforms of one crop, and of as many as a step needs."""
+    """The name of the other loader, and its transforms to one crop and to all crops of a step."""
     try:
         from torchvision import transforms as tv
     except ImportError:

@@ -17,7 +17,7 @@ from benchmarks.record import Speed
 from benchmarks.setup import Scale
 
 REPEATS = 5
-"""Blocks of calls, timed separately; the median counts."""
+"""The number of blocks of calls that are timed; the median counts."""
 
 
 def synchronise(device: torch.device) -> None:
@@ -27,7 +27,7 @@ def synchronise(device: torch.device) -> None:
 
 
 def elapsed(function: Callable[[], object], device: torch.device, calls: int = 1) -> float:
-    """Seconds of `calls` calls in all."""
+    """The total seconds of `calls` calls."""
     synchronise(device)
     start = time.perf_counter()
     for _ in range(calls):
@@ -37,7 +37,7 @@ def elapsed(function: Callable[[], object], device: torch.device, calls: int = 1
 
 
 def milliseconds(function: Callable[[], object], device: torch.device, seconds: float) -> float:
-    """The time of one call: the median of blocks that take `seconds` in all, after a warm-up call."""
+    """The time of one call: the median over blocks that take `seconds` in total, after a warm-up call."""
     function()
     calls = max(int(seconds / REPEATS / elapsed(function, device)), 1)
     return 1000 * median(elapsed(function, device, calls) / calls for _ in range(REPEATS))
@@ -75,13 +75,13 @@ def count_flops(function: Callable[[], object]) -> int:
 
 
 def tflops(flops: int, ms: float) -> float:
-    """Operations within so many milliseconds → 10^12 operations per second."""
+    """10^12 operations per second, from a number of operations and their milliseconds."""
     return flops / ms / 1e9
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A device, the precision of a step on it, and its rate of a large matrix product in that precision."""
+    """A device, the precision of a step on it, and the rate of a large matrix product in that precision."""
 
     device: torch.device
     precision: torch.dtype
@@ -101,7 +101,7 @@ class Machine:
 
 
 def measured_machine(device: torch.device, precision: torch.dtype, scale: Scale) -> Machine:
-    """Time a large square matrix product."""
+    """The machine, with the rate of a large square matrix product measured."""
     side = scale.matrix_side
     left, right = (torch.rand(side, side, device=device).to(precision) for _ in range(2))
     ms = milliseconds(lambda: left @ right, device, scale.seconds)
@@ -109,7 +109,7 @@ def measured_machine(device: torch.device, precision: torch.dtype, scale: Scale)
 
 
 def peak_bytes(function: Callable[[], object], device: torch.device) -> int:
-    """The most bytes that tensors made by `function` take at once, including its results."""
+    """The peak memory in bytes of the tensors that `function` creates, including its results."""
     if device.type == "cuda":
         synchronise(device)
         torch.cuda.reset_peak_memory_stats(device)

@@ -1,11 +1,12 @@
-"""How well the number of novel classes is estimated on vectors: a table of random cuts.
+"""Measure how well the number of novel classes is estimated on vectors, on random cuts.
 
     python -m benchmarks.number VECTORS 200 240 results/number/lite0.json
 
 VECTORS is a folder with the vectors of the training images of CIFAR-10 and CIFAR-100, c10.npy and c100.npy,
-and their labels, c10-labels.npy and c100-labels.npy. Known and novel classes, their number and sizes are
-drawn at random for each seed; kinds of piles and long tails take turns. The estimate was developed with seeds
-below 200 and with the cuts of `benchmarks.number_fit`.
+and their labels, c10-labels.npy and c100-labels.npy. The numbers are the first seed and the one after the
+last. Each seed draws the known and novel classes, their number and sizes at random; kinds of piles and long
+tails take turns. The estimate was developed with seeds below 200 and with the cuts of
+`benchmarks.number_fit`.
 """
 
 import sys
@@ -27,16 +28,20 @@ from newfound.estimate.trial import EstimateConfig, Features
 from newfound.run.models import Provenance, Versioned
 from newfound.run.provenance import provenance
 
-NOVEL, KNOWN, EACH, TAILS = (5, 7, 10, 14, 20, 28, 38, 50), (10, 20, 30, 50), (200, 350, 500), (1, 10, 50)
-"""What is drawn from: classes of CIFAR-100, images of the largest class, and its ratio to the smallest."""
-
-
+NOVEL = (5, 7, 10, 14, 20, 28, 38, 50)
+"""Numbers of novel classes of CIFAR-100 to draw from."""
+KNOWN = (10, 20, 30, 50)
+"""Numbers of known classes of CIFAR-100 to draw from."""
+EACH = (200, 350, 500)
+"""Numbers of images of the largest class to draw from."""
+TAILS = (1, 10, 50)
+"""Ratios of the largest to the smallest class."""
 Job = TypeVar("Job")
 T = TypeVar("T")
 
 
 class Cut(Part):
-    """One question, and the answer."""
+    """What was drawn for one cut, and the estimate for it."""
 
     seed: int
     data: str
@@ -53,7 +58,7 @@ class Cut(Part):
 
 
 class Numbers(Versioned):
-    """results/number/*.json."""
+    """The record in results/number/*.json."""
 
     algorithm: str
     provenance: Provenance
@@ -90,7 +95,7 @@ def take(vectors: NDArray[np.floating], rows: Sequence[NDArray[np.integer]]) -> 
 
 
 def summary(cuts: Sequence[Cut]) -> str:
-    """Cells of a table: cuts, median error, how often the range holds the truth, its median width."""
+    """Table cells: number of cuts, median error, share of ranges that hold the truth, median width."""
     error = median(abs(each.found / each.novel - 1) for each in cuts)
     covered = sum(each.low <= each.novel <= each.high for each in cuts) / len(cuts)
     width = median((each.high - each.low) / each.novel for each in cuts)
@@ -98,7 +103,7 @@ def summary(cuts: Sequence[Cut]) -> str:
 
 
 def number_section(path: Path) -> str:
-    """The table of a record, as Markdown."""
+    """The table of a record as Markdown."""
     record = read_record(path, Numbers)
     lines = [
         "| pile | largest to smallest class | cuts | median error | truth in the range | median width |",
@@ -119,7 +124,7 @@ def number_section(path: Path) -> str:
 
 
 def in_parallel(function: Callable[[Job], T], jobs: Sequence[Job]) -> list[T]:
-    """The function of each job, in processes of one thread."""
+    """The results of a function for all jobs, computed in processes of one thread each."""
     with get_context("spawn").Pool(initializer=torch.set_num_threads, initargs=(1,)) as pool:
         found = []
         for each in pool.imap(function, jobs):
@@ -138,7 +143,7 @@ def _estimated(job: tuple[Path, int]) -> Cut:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Estimate all cuts, and write the record."""
+    """Estimate the number for every cut, and write the record."""
     jobs = [(Path(arguments[0]), seed) for seed in range(int(arguments[1]), int(arguments[2]))]
     cuts, out = in_parallel(_estimated, jobs), Path(arguments[3])
     record = Numbers(algorithm="silhouette", provenance=provenance(torch.device("cpu")), cuts=cuts)

@@ -2,8 +2,9 @@
 
     python -m benchmarks.number_fit VECTORS 1000 1988 src/newfound/estimate/weights.json
 
-VECTORS is as for `benchmarks.number`, which measures on other cuts. Here the numbers of known and novel
-classes, of labelled images of a class and of images in the pile are drawn independently and more widely.
+The arguments are as for `benchmarks.number`, which measures on other cuts. Here the numbers of known and
+novel classes, of labelled images per class and of images in the pile are drawn independently and from wider
+ranges.
 """
 
 import json
@@ -21,13 +22,18 @@ from benchmarks.number import TAILS, in_parallel, take
 from newfound.estimate.peak import Look, in_components
 from newfound.estimate.trial import EstimateConfig, Features
 
-RIDGE, HUBER, ROUNDS, SPREAD_RIDGE = 0.002, 0.2, 20, 0.01
-"""Penalty, of the number of cuts, for features of unit variance; errors that count in full; reweightings; the
-penalty where the deviation is predicted."""
+RIDGE = 0.002
+"""The ridge penalty, relative to the number of cuts, for features of unit variance."""
+HUBER = 0.2
+"""Larger errors are down-weighted, as in Huber's loss."""
+ROUNDS = 20
+"""The number of reweightings."""
+SPREAD_RIDGE = 0.01
+"""The ridge penalty when the deviation is fitted."""
 
 
 def cut(folder: Path, seed: int) -> tuple[Features, int]:
-    """The features of a random cut, and the number of its novel classes."""
+    """The features of a random cut, and its number of novel classes."""
     random = np.random.RandomState(seed)
     name = "c10" if seed // 6 % 4 == 3 else "c100"
     vectors, labels = (np.load(folder / f"{name}{end}.npy", mmap_mode="r") for end in ("", "-labels"))
@@ -56,11 +62,11 @@ def _signs(job: tuple[Path, int]) -> tuple[bool, dict[str, float], float]:
 
 
 def fitted(signs: Sequence[dict[str, float]], wanted: Sequence[float]) -> dict[str, dict[str, float]]:
-    """Weights, "" for the constant, for log N, and for the logarithm of its deviation.
+    """The weights of log N and of the logarithm of its deviation; the key "" has the constant.
 
-    The first by ridge regression with Huber's loss, by reweighting; the second maximise the likelihood of its
-    errors, each cut left out in turn, under Laplace's distribution. Four fifths of them are then within 1.28
-    deviations.
+    The first are fitted by ridge regression with Huber's loss, by reweighting. The second maximise the
+    likelihood of the leave-one-out errors of the first under Laplace's distribution, scaled such that four
+    fifths of these errors are within 1.28 deviations.
     """
     names = list(signs[0])
     x = np.array([[each[name] for name in names] for each in signs])
@@ -94,7 +100,7 @@ def fitted(signs: Sequence[dict[str, float]], wanted: Sequence[float]) -> dict[s
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Look at each cut, fit, and write the weights."""
+    """Compute the features of every cut, fit the weights, and write them."""
     jobs = [(Path(arguments[0]), seed) for seed in range(int(arguments[1]), int(arguments[2]))]
     found = [each for each in in_parallel(_signs, jobs) if each[1]]
     parts = {}

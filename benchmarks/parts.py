@@ -1,4 +1,4 @@
-"""Measures part after part and collects them in one record."""
+"""Measure one part after another and collect the results in one record."""
 
 import logging
 import time
@@ -78,7 +78,7 @@ def _empty_record(setup: Setup, machine: Machine) -> Record:
 
 
 def _compared(record: Record) -> Record:
-    """The record with its straightforward step compared with ours, if it has both."""
+    """The record with the straightforward step compared with ours, if it has both."""
     if record.step is None or record.baseline is None:
         return record
     ratios = {mode: record.baseline.ms / each.ms for mode, each in record.step.modes.items()}
@@ -108,7 +108,7 @@ def _step(setup: Setup, machine: Machine) -> Iterator[Steps]:
 
 
 def _methods(setup: Setup, machine: Machine) -> Iterator[dict[str, MethodSpeed]]:
-    """The step of every method that has one, in the last mode, its losses compared with the first mode's."""
+    """Time every method's step, if it has one, in the last mode; compare its losses with the first mode's."""
     found: dict[str, MethodSpeed] = {}
     reference, mode = setup.modes[0], setup.modes[-1]
     shared = {**setup.scale.step, **asdict(setup.step_recipe.run)}
@@ -151,7 +151,7 @@ def _inter(setup: Setup, machine: Machine) -> Iterator[list[InterRow]]:
 
 
 def _evaluation(setup: Setup, machine: Machine) -> Iterator[Evaluation]:
-    """Both protocols on random images, a fifth of them test images."""
+    """Time both protocols on random images, a fifth of them test images."""
     images, task, look, device = machine.scale.evaluation_images, setup.task, setup.look, machine.device
     log.info("evaluation: %s images", f"{images:,}")
     split = noise_split(task, look, task.num_known, images - images // 5, device)
@@ -163,7 +163,7 @@ def _evaluation(setup: Setup, machine: Machine) -> Iterator[Evaluation]:
 
 
 def _kmeans(setup: Setup, machine: Machine) -> Iterator[KMeansSpeed]:
-    # Measured alone, it may take minutes on a CPU too.
+    # At full size it takes minutes on a CPU, which is acceptable if nothing else is measured.
     size = FULL.kmeans if setup.parts == ("kmeans",) else machine.scale.kmeans
     log.info("kmeans: %s samples of %d features, ours and scikit-learn's", f"{size[0]:,}", size[1])
     yield from kmeans_speed(size, machine.device)
@@ -175,14 +175,14 @@ def _embed(setup: Setup, machine: Machine) -> Iterator[dict[str, EmbedSpeed]]:
 
 
 def _memory(setup: Setup, machine: Machine) -> Iterator[list[EmbedMemory]]:
-    # Measured alone, it may take minutes on a CPU too.
+    # Full size only if measured alone, as for k-means.
     numbers = FULL.embed_memory if setup.parts == ("memory",) else machine.scale.embed_memory
     log.info("memory: newfound embed on %s files", " and ".join(f"{number:,}" for number in numbers))
     yield from embed_memory(numbers)
 
 
 def _discover(setup: Setup, machine: Machine) -> Iterator[list[DiscoverTime]]:
-    # Measured alone, it may take minutes on a CPU too.
+    # Full size only if measured alone, as for k-means.
     size = FULL.discover if setup.parts == ("discover",) else machine.scale.discover
     log.info("discover: whole calls, from vectors and from photographs")
     yield from discover_times(size)

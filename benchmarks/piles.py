@@ -1,9 +1,9 @@
-"""How well methods sort piles of vectors: pure and mixed, of equal and of unequal classes.
+"""Measure how well methods sort piles of vectors: pure and mixed, of equal and of unequal classes.
 
     python -m benchmarks.piles c100.npy c100-labels.npy 3 results/piles.json [METHOD ...]
 
-Each seed draws known and novel classes and their images. Pure piles are given to `centroids` as if they might
-be mixed, to all others as what they are.
+The number is that of seeds. Each seed draws known and novel classes and their images. `centroids` is told
+that every pile may be mixed; the other methods are told which kind it is.
 """
 
 import sys
@@ -30,8 +30,14 @@ from newfound.run.folder import Folder
 from newfound.run.models import Provenance, Versioned
 from newfound.run.provenance import provenance
 
-KNOWN, NOVEL, LABELLED, LARGEST, RATIOS = 20, 10, 50, 100, (1, 10, 50)
-"""Classes; labelled images of a known one; unlabelled ones of the largest, and its ratios to the smallest."""
+KNOWN = 20
+NOVEL = 10
+LABELLED = 50
+"""Labelled images of each known class."""
+LARGEST = 100
+"""Unlabelled images of the largest class."""
+RATIOS = (1, 10, 50)
+"""Ratios of the largest to the smallest class."""
 METHODS: dict[str, tuple[str, dict[str, str]]] = {
     "k-means": ("kmeans", {}),
     "gcd": ("gcd", {}),
@@ -43,11 +49,11 @@ METHODS: dict[str, tuple[str, dict[str, str]]] = {
     "centroids": ("centroids", {}),
 }
 Drawn = tuple[NDArray[np.floating], NDArray[np.integer], NDArray[np.integer]]
-"""Vectors (n, D), labels (n,) with -1 for none, and the classes of the unlabelled ones."""
+"""Vectors (n, D), labels (n,) with -1 for unlabelled ones, and the true classes of the unlabelled ones."""
 
 
 class Sorted(Part):
-    """One method on one pile; accuracies under one matching of all classes."""
+    """The result of one method on one pile; accuracies are under one matching of all classes."""
 
     method: str
     pile: PileKind
@@ -56,14 +62,14 @@ class Sorted(Part):
     all: float
     novel: float
     known: float | None = None
-    """None of a pure pile."""
+    """None for a pure pile."""
     recognised: float | None = None
-    """The share of the known images that are said to be of a known class."""
+    """The share of the known images that are assigned to known classes."""
     seconds: float
 
 
 class Piles(Versioned):
-    """results/piles.json."""
+    """The record in results/piles.json."""
 
     provenance: Provenance
     runs: list[Sorted]
@@ -72,7 +78,7 @@ class Piles(Versioned):
 def draw(
     vectors: NDArray[np.floating], labels: NDArray[np.integer], pile: PileKind, ratio: int, seed: int
 ) -> Drawn:
-    """A random cut."""
+    """Draw a random cut."""
     random = np.random.RandomState(11000 + seed)
     classes = random.permutation(np.unique(labels))[: KNOWN + NOVEL]
     sizes = [round(LARGEST * ratio ** (-i / (n - 1))) for n in (KNOWN, NOVEL) for i in random.permutation(n)]
@@ -116,7 +122,7 @@ def run(name: str, drawn: Drawn, pile: PileKind, ratio: int, seed: int) -> Sorte
 
 
 def piles_section(path: Path) -> str:
-    """The table of a record, as Markdown; of mixed piles all / known / novel (known images recognised)."""
+    """The table of a record as Markdown; for mixed piles all / known / novel (known images recognised)."""
     record = read_record(path, Piles)
     kinds: list[tuple[PileKind, int]] = [(pile, ratio) for pile in ("novel", "mixed") for ratio in RATIOS]
     titles = [f"{'pure' if pile == 'novel' else 'mixed'}, {ratio} : 1" for pile, ratio in kinds]
@@ -141,7 +147,7 @@ def piles_section(path: Path) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Every method on every pile; the record is written after each run, and what it has is not repeated."""
+    """Run every method on every pile, write the record after each run, and skip what it already has."""
     vectors, labels = (np.load(each, mmap_mode="r") for each in arguments[:2])
     out, runs = Path(arguments[3]), list[Sorted]()
     if out.exists():

@@ -1,4 +1,4 @@
-"""A plug-in for `newfound embed` in a benchmark: encoders with random weights, which need no package."""
+"""A plug-in for calls of `newfound` in benchmarks: encoders with random weights, which need no package."""
 
 import torch
 from torch import nn
@@ -31,7 +31,7 @@ class RandomSmall(SmallEncoder):
 
 
 def redraw(network: nn.Module) -> None:
-    """Draw the weights anew, the same in every process, so that a call can go on where another stopped."""
+    """Draw new weights, the same in every process, so that one call can resume another."""
     random = torch.Generator().manual_seed(0)
     for module in network.modules():
         if isinstance(module, nn.Conv2d):

@@ -1,4 +1,4 @@
-"""The record of a benchmark, as it is written to and read from results/bench/."""
+"""The record of a benchmark, as stored in results/bench/."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Part(BaseModel):
-    """Fields with a default may be missing: in older records, or where they were not measured."""
+    """Base class: fields with a default may be missing, in older records or if they were not measured."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -18,7 +18,7 @@ class Speed(Part):
     images_per_second: float
     tflops: float
     share_of_matrix_product: float
-    """The step's rate of arithmetic, relative to that of a large matrix product in the same precision."""
+    """The step's FLOP rate relative to that of a large matrix product in the same precision."""
     peak_memory_gib: float | None
     """GPU memory; None on a CPU."""
 
@@ -29,23 +29,23 @@ class StepSpeed(Speed):
     mode: str = ""
     """The mode that ran: a step that cannot be compiled or captured falls back."""
     split_ms: dict[str, float] | None
-    """Each part timed separately, waiting for the device, so the parts add up to more than `ms`."""
+    """The time of each part; each waits for the device, so the parts add up to more than `ms`."""
     compile_seconds: float
     first_losses: list[float]
     """The losses of the first steps, from the same weights and draws in every mode."""
 
 
 class BaselineSpeed(Speed):
-    """The straightforward step, with its loader running beside it."""
+    """The straightforward step, with its loader running alongside."""
 
     network_ms: float
-    """Repeated steps on one batch, without the loader."""
+    """The time of repeated steps on one batch, without the loader."""
     split_ms: dict[str, float]
     """`augmentation` is the time of a batch when the loader runs alone."""
     precision: str
     workers: int
     times_as_long: dict[str, float] = {}
-    """Relative to our step in each mode."""
+    """The ratio to our step in each mode."""
 
 
 class Steps(Part):
@@ -114,7 +114,7 @@ class InterRow(Part):
 
 
 class Evaluation(Part):
-    """Evaluating with both protocols."""
+    """The speed of evaluating with both protocols."""
 
     images: int
     seconds: float
@@ -131,7 +131,7 @@ class Clustering(Part):
 
 
 class KMeansSpeed(Part):
-    """The clusterings of an estimate."""
+    """The speed of an estimate's clusterings."""
 
     samples: int
     features: int
@@ -142,32 +142,32 @@ class KMeansSpeed(Part):
 
 
 class EmbedSpeed(Part):
-    """Embedding files with one encoder."""
+    """The speed of embedding files with one encoder."""
 
     images: str
     """What the files are."""
     batch_size: int
     images_per_second: float
     network_images_per_second: float
-    """On one batch that is on the device already."""
+    """The rate of the network alone, on a batch that is already on the device."""
     straightforward_images_per_second: float
-    """A plain loop over a `DataLoader`."""
+    """The rate of a plain loop over a `DataLoader`."""
     workers: int
-    """Of that loader, and of ours."""
+    """The number of workers of that loader, and of ours."""
     times_as_fast: float
 
 
 class EmbedMemory(Part):
-    """A call of `newfound embed`."""
+    """The peak memory of a call of `newfound embed`."""
 
     images: int
     peak_mib: float
-    """The most memory of the host that it and its workers took at once, looked at ten times a second."""
+    """The peak host memory of the call and its workers, sampled up to ten times a second."""
     seconds: float
 
 
 class DiscoverTime(Part):
-    """A call of `newfound discover`, from its start to its end."""
+    """The time of a whole call of `newfound discover`."""
 
     call: str
     images: int
@@ -175,14 +175,14 @@ class DiscoverTime(Part):
 
 
 class MatrixProduct(Part):
-    """A large square matrix product, the yardstick of a step's arithmetic."""
+    """The rate of a large square matrix product, the yardstick for a step."""
 
     side: int
     tflops: float
 
 
 class Record(Part):
-    """What was measured, with which settings, where."""
+    """Everything that was measured, with its settings, and where."""
 
     record: Literal["bench"]
     method: str
@@ -205,10 +205,10 @@ class Record(Part):
     methods: dict[str, MethodSpeed] | None = None
     embed: dict[str, EmbedSpeed] | None = None
     memory: list[EmbedMemory] | None = None
-    """Of embedding."""
+    """The memory of embedding."""
     discover: list[DiscoverTime] | None = None
     seconds: float
 
     def to_json(self) -> dict[str, object]:
-        """The fields that were measured."""
+        """Only the fields that were measured."""
         return self.model_dump(exclude_unset=True)

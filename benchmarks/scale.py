@@ -1,11 +1,11 @@
-"""`newfound discover` on generated vectors, `newfound embed` on generated images, as their number grows.
+"""Measure the cost of `embed`, `discover` and `predict` on more and more generated images and vectors.
 
     python -m benchmarks.scale --out results/scale.json vectors:10000 vectors:100000 images:10000
 
-Each argument makes so many vectors, or JPEG files of 64 pixels in tar files, which are embedded first. One in
-eleven is labelled, of a known class; the others are a pile of known and novel classes, in which k-means and
-the default method find the novel ones. The run of the latter then predicts all vectors. Steps may be measured
-one at a time, and a call that was stopped goes on, if the data stay:
+Each argument generates that many vectors, or JPEG files of 64 pixels in tar files, which are embedded first.
+One in eleven is labelled and of a known class. The others are a pile of known and novel classes, in which
+k-means and the default method find the novel ones. The run of the latter then predicts all vectors. If the
+data are kept, steps can be measured one at a time, and a stopped call can be resumed:
 
     python -m benchmarks.scale --out results/scale.json --place FOLDER --steps embed images:1000000
 """
@@ -37,33 +37,40 @@ from newfound.run.provenance import provenance
 from newfound.run.recipe import VECTOR_METHOD
 
 METHODS = ("kmeans", VECTOR_METHOD)
-FEATURES, KNOWN, NOVEL, SEED = 384, 20, 20, 0
+FEATURES = 384
+KNOWN = 20
+NOVEL = 20
+SEED = 0
 SPREAD = 0.25
 """Standard deviation of the class means, with noise of 1 in every feature."""
 ROWS = 10_000
-"""Vectors that are generated at a time."""
-SIDE, IN_TAR, NOISE = 64, 10_000, 64
-"""Pixels of an image, images in a tar file, and by how many levels a pixel may differ from its class."""
+"""The number of vectors generated at a time."""
+SIDE = 64
+"""Width and height of an image in pixels."""
+IN_TAR = 10_000
+"""The number of images in a tar file."""
+NOISE = 64
+"""The number of levels by which a pixel may differ from the picture of its class."""
 Classes = npt.NDArray[np.int64]
 
 
 class Call(BaseModel):
-    """A call of `newfound`, from its start to its end."""
+    """The cost of a whole call of `newfound`."""
 
     data: str
-    """What it is on: vectors that were generated, or images, or the vectors of these."""
+    """`vectors` that were generated, or `images` or their vectors."""
     number: int
-    """How many."""
+    """The number of images or vectors."""
     command: str
     seconds: float
     cpu_seconds: float
-    """Of all its processes; on a busy machine it says more than `seconds`."""
+    """The CPU time of all processes; on a busy machine it says more than `seconds`."""
     peak_mib: float
-    """Of all its processes at once, with the pages of mapped files."""
+    """The peak memory of all processes together, including mapped files."""
     commit: str
     hardware: str
     load: float
-    """Processes that were ready to run on the machine, these included, on average of the last 15 minutes."""
+    """The average number of processes ready to run in the last 15 minutes, including these."""
 
 
 class Discovery(Call):
@@ -71,13 +78,13 @@ class Discovery(Call):
 
     method: str
     sample: int
-    """Vectors of the pile that were trained on, at most."""
+    """The largest number of vectors of the pile to train on."""
     accuracy: float
-    """Of all vectors in the pile, by Hungarian matching over all classes."""
+    """The accuracy on all vectors of the pile, by Hungarian matching over all classes."""
 
 
 class Scale(BaseModel):
-    """All calls."""
+    """The record in results/scale.json: all calls."""
 
     features: int = FEATURES
     known: int = KNOWN
@@ -91,7 +98,7 @@ class Scale(BaseModel):
 
 
 class Spent(BaseModel):
-    """What a call has taken so far; it may have been stopped, and begun again."""
+    """What a call has cost so far, over all of its sessions."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -100,9 +107,9 @@ class Spent(BaseModel):
 
 def main() -> None:
     parser = ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="calls are added to those in it")
+    parser.add_argument("--out", type=Path, required=True, help="record to write; new calls are added to it")
     parser.add_argument("--steps", default=",".join(("embed", *METHODS, "predict")))
-    parser.add_argument("--place", type=Path, help="a folder for the data, which stay, to go on later")
+    parser.add_argument("--place", type=Path, help="a folder in which to keep the data, to resume later")
     parser.add_argument("calls", nargs="+", metavar="vectors:NUMBER|images:NUMBER")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -114,7 +121,7 @@ def main() -> None:
 
 
 def _measure(data: str, number: int, place: Path, steps: Sequence[str], out: Path) -> None:
-    """The steps that are not recorded yet."""
+    """Measure the steps that are not recorded yet."""
     place.mkdir(parents=True, exist_ok=True)
     here = provenance(torch.device("cpu"))
     record = read_record(out, Scale) if out.exists() else Scale(versions=here.versions)
@@ -146,7 +153,7 @@ def _has(calls: Sequence[Call], data: str, number: int) -> bool:
 
 
 def _called(data: str, number: int, place: Path, *words: str) -> Call:
-    """What a call took; if it was stopped before, with what it took then."""
+    """The cost of a call, including what it took before it was stopped."""
     taken = place / f"spent-{words[0]}-{words[1].replace(os.sep, '_')}.json"
     before = read_record(taken, Spent) if taken.exists() else Spent()
     spent, start, process = before, time.perf_counter(), started(*words)
@@ -178,7 +185,7 @@ def _called(data: str, number: int, place: Path, *words: str) -> Call:
 
 
 def _discovered(data: str, place: Path, vectors: str, classes: Classes, method: str) -> Discovery:
-    """A run on vectors, and how well it sorted them."""
+    """The cost of a run on vectors, and how well it sorted them."""
     run = Folder(place / method)
     words = [
         *("discover", method, f"seed={SEED}", "--embeddings", f"{place}/{vectors}"),
@@ -200,7 +207,7 @@ def _discovered(data: str, place: Path, vectors: str, classes: Classes, method: 
 
 
 def _write_tars(place: Path, number: int) -> Classes:
-    """Tar files of so many JPEG files each, all of them different, and known.csv; the classes (n,)."""
+    """Write tar files of JPEG files, all of them different, and known.csv; returns the classes (n,)."""
     classes, bases = _classes(number), pictures(KNOWN + NOVEL, (SIDE, SIDE))
     (place / "tars").mkdir(exist_ok=True)
 
@@ -230,7 +237,7 @@ def _write_tars(place: Path, number: int) -> Classes:
 
 
 def _write_vectors(place: Path, number: int) -> Classes:
-    """all.npy, all.txt and known.csv, unless they are there; the classes (n,)."""
+    """Write all.npy, all.txt and known.csv unless they exist; returns the classes (n,)."""
     random, classes = np.random.default_rng(SEED), _classes(number)
     if (place / "known.csv").exists():
         return classes
@@ -246,7 +253,7 @@ def _write_vectors(place: Path, number: int) -> Classes:
 
 
 def _classes(number: int) -> Classes:
-    """(n,) the labelled first."""
+    """The classes (n,), the labelled ones first."""
     random, labelled = np.random.default_rng(SEED + 1), number // 11
     return np.concatenate(
         [random.integers(KNOWN, size=labelled), random.integers(KNOWN + NOVEL, size=number - labelled)]
@@ -254,7 +261,7 @@ def _classes(number: int) -> Classes:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of a process and its children, also those that have ended."""
+    """The CPU time of a process and its children, including those that have ended."""
     ticks = 0
     with suppress(FileNotFoundError, ProcessLookupError):  # one has ended
         for each in (pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):

@@ -1,4 +1,4 @@
-"""What a call measures: settings, sizes and random images, checked before anything is measured."""
+"""What to measure: settings, sizes and random images, checked before anything is measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -25,15 +25,15 @@ ON_REQUEST = ("methods", "embed", "memory", "discover")
 BASELINE_PARTS = ("baseline", "terms")
 """The parts that compare with the straightforward step."""
 EPOCH_STEPS = 20
-"""Batches in the set of random training images."""
+"""The number of batches in an epoch of random training images."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: everything on a GPU, what takes a minute on two cores of a CPU."""
+    """How much to measure: everything on a GPU, what takes a minute on two CPU cores."""
 
     seconds: float
-    """The time spent on timing one thing."""
+    """The time to spend on each measurement."""
     worker_rounds: int
     """Batches that every loader worker makes while it is timed."""
     evaluation_images: int
@@ -43,19 +43,19 @@ class Scale:
     loops_up_to: int
     """The largest N = M at which the inter-class term is also computed by nested loops."""
     matrix_side: int
-    """Of the matrix product that a step's arithmetic is compared with."""
+    """The size of the matrix product that a step is compared with."""
     kmeans: tuple[int, int, tuple[int, ...]]
     """Samples, features and numbers of clusters."""
     embed_files: int
-    """Files that are embedded again and again."""
+    """The number of files, which are embedded again and again."""
     embed_rounds: int
-    """Batches of them that every worker decodes while it is timed."""
+    """Batches of files that every worker decodes while it is timed."""
     embed_memory: tuple[int, ...]
     """Numbers of files at which the memory of `newfound embed` is measured."""
     discover: tuple[int, int, int]
-    """Vectors of each class, their features, and photographs for whole calls."""
+    """The number of vectors of each class, of their features, and of photographs for whole calls."""
     step: Overrides = field(default_factory=dict)
-    """Settings that make the step small enough; settings of the call take precedence."""
+    """Settings that make the step small enough; settings given in the call take precedence."""
 
 
 FULL = Scale(
@@ -91,12 +91,12 @@ SMALL = Scale(
 
 @dataclass(frozen=True)
 class Setup:
-    """What is measured, and on which device."""
+    """What to measure, and on which device."""
 
     recipe: Recipe
-    """At full size."""
+    """The recipe at full size."""
     step_recipe: Recipe
-    """At the size of the scale."""
+    """The recipe at the size of the scale."""
     benchmark: str
     task: Task
     look: Look
@@ -116,7 +116,7 @@ class Setup:
 def checked_setup(
     method: str, benchmark: str, settings: Overrides, modes: Sequence[str] = (), parts: Sequence[str] = ()
 ) -> Setup:
-    """Resolve every name and setting; without modes or parts, everything this machine can measure."""
+    """Resolve every name and setting; without modes or parts, measure everything that this machine can."""
     recipe = recipe_for(method, benchmark, settings)
     device = resolve_device(recipe.run.device)
     precision = resolve_precision(recipe.run.precision, device)
@@ -146,7 +146,7 @@ def _modes(names: Sequence[str], device: torch.device, precision: torch.dtype) -
         if name not in MODES:
             raise unknown("mode", name, MODES)
         resolve_mode(name, device, precision, steps=0)
-    if not names and device.type == "cpu":  # where compiling takes longer than everything else
+    if not names and device.type == "cpu":  # compiling there takes longer than everything else
         return ("eager",)
     default = MODES if precision != torch.float16 else MODES[:-1]
     return cast(tuple[Mode, ...], tuple(names)) or default
@@ -168,7 +168,7 @@ def _parts(names: Sequence[str], recipe: Recipe, look: Look) -> tuple[str, ...]:
 
 
 def baseline_difference(recipe: Recipe, look: Look) -> str:
-    """What the straightforward step does not implement of a recipe; empty if it computes the same."""
+    """The part of a recipe that the straightforward step lacks; empty if it computes the same."""
     config = recipe.config
     if not isinstance(config, IIC.Config):
         return f"method {recipe.method}"
@@ -192,13 +192,13 @@ def _check_shared(settings: Overrides) -> None:
 
 
 def benchmark_shape(benchmark: str) -> tuple[Task, Look]:
-    """The number of classes of a benchmark, and what its images look like."""
+    """The number of classes of a benchmark, and the format of its images."""
     family, found = find_benchmark(benchmark)
     return Task(found.num_known, len(found.novel)), family.look
 
 
 def noise_split(task: Task, look: Look, labelled: int, unlabelled: int, device: torch.device) -> Split:
-    """Random pixels: speed does not depend on what images show. The labels cycle through the classes."""
+    """A split of random pixels: speed does not depend on content. The labels cycle through the classes."""
     labels = torch.arange(labelled, device=device) % task.num_known
     known = _noise(labelled, look, device, "labelled")
     pile = _noise(unlabelled, look, device, "unlabelled")

@@ -1,4 +1,4 @@
-"""Our training step in each mode, the same `Step` that a run calls, and the straightforward step."""
+"""The speed of our training step (the `Step` of a run) in each mode, and of the straightforward one."""
 
 import gc
 from collections.abc import Iterator, Sequence
@@ -22,18 +22,18 @@ from newfound.run.recipe import build_method, encoder_name, extra_loss, stage_lo
 
 SPLIT_STEPS = 5
 FIRST_STEPS = WARM_UP_STEPS + 5
-"""Steps whose losses are compared between modes; some of them come after the capture of a graph."""
+"""The number of steps whose losses are compared between modes; some come after the capture of a graph."""
 LEARNING_SHARE = 0.01
 """Share of the peak learning rate: the weights move, but rounding errors grow less than at the peak."""
 TOLERANCE = 1e-3
-"""The largest relative difference between IIC's first losses: less than if the weights were not updated.
+"""The largest relative difference allowed between IIC's first losses; without updates it would be larger.
 
 Other methods have no tolerance, because rounding can decide which images form a pair.
 """
 
 
 def ready_step(recipe: Recipe, split: Split, machine: Machine, mode: Mode) -> Step:
-    """A step of the discovery stage before its first epoch; memory of earlier measurements is freed."""
+    """A step of the discovery stage before its first epoch; frees the memory of earlier measurements."""
     release(machine.device)
     device, precision, train = machine.device, machine.precision, recipe.train["discover"]
     method = build_method(recipe, split.task, split.look, device)
@@ -48,14 +48,14 @@ def ready_step(recipe: Recipe, split: Split, machine: Machine, mode: Mode) -> St
 
 
 def step_flops(recipe: Recipe, split: Split, machine: Machine) -> int:
-    """The arithmetic of the forward and backward pass, without the augmentation."""
+    """The FLOPs of the forward and backward pass, without augmentation."""
     step = ready_step(recipe, split, machine, "eager")
     batch = step.loader.batch(next(step.loader.draws(0)))
     return count_flops(lambda: step.backward(step.forward(batch)))
 
 
 def step_speed(recipe: Recipe, split: Split, machine: Machine, mode: Mode, flops: int) -> StepSpeed:
-    """Time whole steps and then, unless they are one graph, their parts."""
+    """Time whole steps and then their parts, unless a step is a single graph."""
     step = ready_step(recipe, split, machine, mode)
     pairs = _pairs(step.loader)
     losses = first_losses(step, pairs)
@@ -72,7 +72,7 @@ def step_speed(recipe: Recipe, split: Split, machine: Machine, mode: Mode, flops
 
 
 def reference_losses(recipe: Recipe, split: Split, machine: Machine, mode: Mode) -> list[float]:
-    """The first losses of a mode that is not timed."""
+    """The first losses in a mode that is not timed."""
     step = ready_step(recipe, split, machine, mode)
     return first_losses(step, _pairs(step.loader))
 
@@ -117,7 +117,7 @@ def _parts(step: Step, draws: Iterator[Draw]) -> dict[str, float]:
 
 
 def release(device: torch.device) -> None:
-    """Free the memory of earlier measurements, so that the next peak belongs to the next one alone."""
+    """Free the memory of earlier measurements, so that they do not count towards the next peak."""
     torch.compiler.reset()
     gc.collect()
     if device.type == "cuda":

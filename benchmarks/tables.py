@@ -84,7 +84,7 @@ def _terms(terms: Terms) -> Table:
 
 
 def _inter(rows: list[InterRow]) -> Table:
-    """Only the columns that were measured."""
+    """A table with only the columns that were measured."""
     ways = {"closed_form": "closed form", "matrix_product": "matrix product", "loops": "loops"}
     units = {"ms": "ms", "graph_ms": "graph ms", "peak_mib": "MiB"}
     columns = {
@@ -166,7 +166,7 @@ def _rates(speed: Speed) -> tuple[str, str, str, str]:
 
 
 def _number(value: float | None) -> str:
-    """Three significant digits, more only before the point; empty for None."""
+    """The number with three significant digits, or more before the point; empty for None."""
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Parts of IIC's step on a batch of full size, ours and the straightforward ones, both eager."""
+"""The speed of parts of IIC's step on a batch of full size, ours and the straightforward ones, both eager."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def _ratio(ours: float, theirs: float) -> Ratio:
 
 @dataclass(frozen=True)
 class Case:
-    """The same cosines for both: one tensor (V, K, B, C) for each kind of head, and separate tensors."""
+    """The same cosines twice: as one tensor (V, K, B, C) for each kind of head, and as separate tensors."""
 
     method: Method
     batch: Batch
@@ -81,7 +81,7 @@ class Case:
 
 
 def random_case(method: Method, batch: Batch) -> Case:
-    """Random cosines for a batch; all heads share those of the known classes."""
+    """A case of random cosines for a batch; all heads share those of the known classes."""
     config, task, device = method.config, method.task, batch.index.device
     V, K, B = method.views.count, config.heads, len(batch.index)
     random = generator(device, 0, "terms")

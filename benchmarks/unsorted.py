@@ -1,9 +1,10 @@
-"""How many images are left unsorted: of classes, where that is a mistake, and of strangers, where it is not.
+"""Count the images left unsorted: of classes, where that is a mistake, and strangers, where it is right.
 
     python -m benchmarks.unsorted vectors.npy labels.npy 10 15 results/unsorted/cifar10.json
 
-Each seed draws classes: two fifths are known, a fifth is novel. Strangers are three images of each class that
-is left, too few to form one. Of each seed there is a pile of novel classes and strangers, and a mixed one.
+The numbers are the first seed and the one after the last. Each seed draws classes: two fifths are known, a
+fifth is novel. Strangers are three images from each of the remaining classes, too few to form a class. Each
+seed makes two piles with strangers: one of novel classes, and a mixed one.
 """
 
 import json
@@ -22,15 +23,17 @@ from newfound.core.files import write_text
 from newfound.core.source import PileKind
 from newfound.run.provenance import provenance
 
-EACH, FEW = 100, 3
-"""Images of a class, labelled or in the pile, and of a class of strangers."""
+EACH = 100
+"""Images of a class, among the labelled ones and in the pile."""
+FEW = 3
+"""Images of each class of strangers."""
 STRANGER = -1
 
 
 def cut(
     vectors: NDArray[np.floating], labels: NDArray[np.integer], pile: PileKind, seed: int
 ) -> dict[str, float]:
-    """Vectors (n, D) and their classes (n,) → which shares the default leaves unsorted."""
+    """Vectors (n, D) and their classes (n,) → the shares that the default method leaves unsorted."""
     random = np.random.default_rng(seed)
     classes = random.permutation(np.unique(labels))
     known, novel = len(classes) * 2 // 5, len(classes) // 5
@@ -60,7 +63,7 @@ def cut(
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print and record every cut and the means."""
+    """Print and record the results of every cut and their means."""
     vectors, labels = np.load(arguments[0], mmap_mode="r"), np.load(arguments[1])
     cuts = []
     for seed in range(int(arguments[2]), int(arguments[3])):

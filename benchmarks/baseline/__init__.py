@@ -1,5 +1,6 @@
-"""The IIC step in the straightforward manner of published research codes, to compare ours with.
+"""The IIC step written in the straightforward way of published research code, to compare ours with.
 
-Pillow on one image at a time in loader workers, one encoder call for each crop, a module for each head, loops
-over views and heads, autocast, eager. It computes what `methods/iic.py` computes; tests compare the two.
+It uses Pillow on one image at a time in loader workers, one encoder call for each crop, a module for each
+head, loops over views and heads, and autocast, all eager. It computes what `methods/iic.py` computes; tests
+compare the two.
 """

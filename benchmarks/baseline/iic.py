@@ -1,4 +1,4 @@
-"""IIC's network, loss and training step (cards 1.2 to 1.4), with a module for each head and many loops.
+"""IIC's network, loss and training step, with a module for each head and many loops.
 
 Shapes: B samples in any order, of which a (B,) mask says which are labelled; C = C_l + C_u classes.
 """
@@ -16,7 +16,7 @@ from newfound.core.settings import TrainConfig
 from newfound.methods.iic import IIC
 
 Logits = list[list[Tensor]]
-"""For each view and each head (B, C)."""
+"""Logits (B, C) for each view and each head."""
 
 
 class Head(nn.Module):
@@ -35,7 +35,7 @@ class Head(nn.Module):
 
 
 class Network(nn.Module):
-    """Encoder, labelled head, clustering and over-clustering heads."""
+    """The encoder, the known-class head, and the clustering and over-clustering heads."""
 
     def __init__(
         self, encoder: Encoder, task: Task, heads: int, overcluster: int, hidden: int, projection: int
@@ -89,7 +89,7 @@ def iic_loss(logits: Logits, over: Logits, labels: Tensor, w: Weights) -> Tensor
 
 @torch.no_grad()
 def sinkhorn(logits: Tensor, eps: float) -> Tensor:
-    """Sinkhorn-Knopp in its textbook form: (M, K) → soft targets (M, K)."""
+    """Textbook Sinkhorn-Knopp: (M, K) → soft targets (M, K)."""
     Q = torch.exp(logits / eps).t()
     Q /= Q.sum()
     K, M = Q.shape
@@ -110,7 +110,7 @@ def targets(logits: Tensor, labels: Tensor, w: Weights) -> Tensor:
 
 
 def swapped(logits: Logits, labels: Tensor, w: Weights) -> Tensor:
-    """Predict the target of each large view from every other view."""
+    """The cross-entropy of predicting the target of each large view from every other view."""
     losses = []
     for v in range(w.num_large):
         for k in range(len(logits[v])):
@@ -123,7 +123,7 @@ def swapped(logits: Logits, labels: Tensor, w: Weights) -> Tensor:
 
 
 def inter(logits: Logits, labelled: Tensor, w: Weights) -> Tensor:
-    """Eq. 4 in every view and head."""
+    """Eq. 4, averaged over all views and heads."""
     losses = []
     for view in logits:
         for head in view:
@@ -133,7 +133,7 @@ def inter(logits: Logits, labelled: Tensor, w: Weights) -> Tensor:
 
 
 def inter_by_matrix_product(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """As in the paper: (N, C), (M, C) → mean symmetric KL, from two N x M matrices of cross terms."""
+    """(N, C), (M, C) → mean symmetric KL, as in the paper from two N x M matrices of cross terms."""
     p, q = log_p.exp(), log_q.exp()
     p_to_q = (p * log_p).sum(dim=1)[:, None] - p @ log_q.t()
     q_to_p = (q * log_q).sum(dim=1)[None, :] - log_p @ q.t()
@@ -141,7 +141,7 @@ def inter_by_matrix_product(log_p: Tensor, log_q: Tensor) -> Tensor:
 
 
 def intra(logits: Logits, labelled: Tensor, w: Weights) -> Tensor:
-    """Eq. 7 for every pair of views and head, each set over its own logits, divided by their number."""
+    """Eq. 7, the mean over pairs of views and heads; each set has its own logits, divided by their number."""
     losses = []
     for one, other in combinations(logits, 2):
         for a, b in zip(one, other, strict=True):
@@ -152,7 +152,7 @@ def intra(logits: Logits, labelled: Tensor, w: Weights) -> Tensor:
 
 
 def symmetric_kl(a: Tensor, b: Tensor, tau: float) -> Tensor:
-    """Logits (n, C) twice → mean over the rows, divided by C."""
+    """Logits (n, C) twice → symmetric KL, averaged over the rows and divided by C."""
     log_p, log_q = F.log_softmax(a / tau, dim=1), F.log_softmax(b / tau, dim=1)
     forth = F.kl_div(log_q, log_p, log_target=True, reduction="batchmean")
     back = F.kl_div(log_p, log_q, log_target=True, reduction="batchmean")
@@ -160,12 +160,12 @@ def symmetric_kl(a: Tensor, b: Tensor, tau: float) -> Tensor:
 
 
 def baseline_precision(device: torch.device) -> torch.dtype:
-    """fp16 on a GPU, as in the published codes; float32 on a CPU."""
+    """fp16 on a GPU, as in the published code; float32 on a CPU."""
     return torch.float16 if device.type == "cuda" else torch.float32
 
 
 class TrainingStep:
-    """Autocast, eager, a gradient scaler, plain SGD."""
+    """An eager training step with autocast, a gradient scaler and plain SGD."""
 
     def __init__(self, network: Network, weights: Weights, train: TrainConfig, device: torch.device) -> None:
         self.network, self.weights, self.device = network, weights, device

@@ -1,4 +1,4 @@
-"""Four crops of each picture, one at a time with Pillow (card 0.7, v2), in the workers of a `DataLoader`."""
+"""Four crops of each picture (augmentation v2), one at a time with Pillow, in workers of a `DataLoader`."""
 
 import math
 import os
@@ -20,26 +20,26 @@ from newfound.data.dataset import Channels, Look, Split
 Picture = Image.Image
 MOST_WORKERS = 16
 PREFETCHED = 2
-"""Batches that each worker prefetches, the default of `DataLoader`."""
+"""Batches that each worker prefetches: the default of `DataLoader`."""
 Item = tuple[list[Tensor], int]
 CropBatch = tuple[list[Tensor], Tensor]
-"""V tensors (B, 3, h, w) and (B,) labels, -1 for unlabelled images."""
+"""V tensors (B, 3, h, w), and labels (B,) with -1 for unlabelled images."""
 Use = Callable[[list[Tensor], Tensor], None]
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """One kind of crop, with its changes of colour."""
+    """One kind of crop, with its colour changes."""
 
     size: int
     area: tuple[float, float]
-    """The smallest and largest share of the image that a resized crop shows."""
+    """The smallest and largest share of the image that a resized crop covers."""
     pad: int | None
-    """Padding for a crop of full size, taken with probability one half; None: always a resized crop."""
+    """Padding for a crop of full size, used half of the time; None for resized crops only."""
     jitter: float
-    """Probability of a colour jitter."""
+    """The probability of a colour jitter."""
     tone: float
-    """Probability of solarising, and again of equalising."""
+    """The probability of solarising, and, independently, of equalising."""
 
     def __call__(self, picture: Picture) -> Picture:
         if self.pad is not None and random.random() < 0.5:
@@ -119,7 +119,7 @@ def to_tensor(picture: Picture, mean: Channels, std: Channels) -> Tensor:
 
 
 class CropDataset(Dataset[Item]):
-    """The labelled and unlabelled pictures of a split, repeated up to `length`."""
+    """Crops of the labelled and unlabelled pictures of a split, repeated up to `length`."""
 
     def __init__(self, split: Split, length: int) -> None:
         sets = [images.take(torch.arange(len(images))) for images in (split.labelled, split.unlabelled)]
@@ -136,13 +136,13 @@ class CropDataset(Dataset[Item]):
 
 
 def num_workers() -> int:
-    """One for each core that this process may use, at most sixteen."""
+    """One worker per core that this process may use, at most sixteen."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
     return min(cores or 1, MOST_WORKERS)
 
 
 def crop_loader(split: Split, batch_size: int, batches: int, *, pinned: bool = False) -> "DataLoader[Item]":
-    """`batches` shuffled batches, loaded as in published codes."""
+    """A loader of `batches` shuffled batches, as in published code."""
     return DataLoader(
         CropDataset(split, batch_size * batches),
         batch_size,
@@ -154,16 +154,16 @@ def crop_loader(split: Split, batch_size: int, batches: int, *, pinned: bool = F
 
 
 def loading_ms(split: Split, batch_size: int, rounds: int) -> float:
-    """Milliseconds per batch when batches are only loaded."""
+    """Milliseconds per batch if batches are only loaded."""
     return steady_ms(split, batch_size, rounds, lambda crops, labels: None, torch.device("cpu"))
 
 
 def steady_ms(split: Split, batch_size: int, rounds: int, use: Use, device: torch.device) -> float:
-    """Milliseconds per batch when each is loaded and used.
+    """Milliseconds per batch if each is loaded and used.
 
-    The clock starts when every worker has delivered one batch and runs for `rounds` batches of each. Workers
-    deliver at nearly the same time, so only whole rounds give a stable number. The loader still has batches
-    to make when the clock stops.
+    The clock starts when every worker has delivered one batch, and runs for `rounds` batches per worker.
+    Workers deliver at nearly the same time, so only whole rounds give a stable number. When the clock stops,
+    the loader still has batches to make.
     """
     workers = num_workers()
     spare = 1 + PREFETCHED
