@@ -29,10 +29,12 @@ from benchmarks.step import ready_step
 from newfound.core.files import write_record
 from newfound.core.records import Views
 from newfound.core.registry import recipe_for
+from newfound.core.settings import Recipe
 from newfound.data.dataset import Look, Split
 from newfound.data.images import StreamedImages
 from newfound.data.loader import Draw, Loader
 from newfound.engine.device import precision_name, resolve_device, resolve_precision
+from newfound.engine.step import Step
 from newfound.run.provenance import provenance
 
 T = TypeVar("T")
@@ -88,49 +90,26 @@ def main() -> None:
 
 
 def measured(files: int, seconds: float, settings: dict[str, str]) -> LoaderSpeed:
+    """Generate the files and measure every rate."""
     began = time.perf_counter()
     recipe = recipe_for("iic", BENCHMARK, {"seed": SEED, **settings})
     device, train = resolve_device(recipe.run.device), recipe.train["discover"]
     precision = resolve_precision(recipe.run.precision, device)
-    on_gpu = device.type == "cuda"
-    machine = Machine(device, precision, FULL if on_gpu else SMALL, 0.0)
-    task, look = benchmark_shape(BENCHMARK)
+    machine = Machine(device, precision, FULL if device.type == "cuda" else SMALL, 0.0)
     with photographs(files, CLASSES) as folder:
         paths = sorted(map(str, folder.rglob("*.jpg")))
-        half = len(paths) // 2
-        known, pile = (each * REPEATED for each in (paths[:half], paths[half:]))
-        sets = (StreamedImages(each, (look.stored, look.stored), device, crop=True) for each in (known, pile))
-        labels = torch.arange(len(known), device=device) % task.num_known
-        labelled, unlabelled = sets
-        split = Split(labelled, labels, unlabelled, task.num_known, task.num_novel, look)
-        step = ready_step(recipe, split, machine, "graph" if on_gpu else "eager")
-        loader, views = step.loader, step.loader.views
-        assert loader.streamed
-        loader.streamed.keep(0)  # every image is decoded, as in a first epoch
-
-        def train_on(pair: tuple[Draw, Draw]) -> None:
-            step(*pair)
-
-        loading = _rate(_draws(loader), loader.batch_size, seconds, device)
-        print(f"loader {loading:,.0f} images/s", flush=True)
-        one, other = islice(loader.draws(0), 2)
-        for _ in range(8 if on_gpu else 1):  # compiled, captured, replayed
-            step(one, other)
-        compiling = step.take_compile_seconds()
-        stepping = _rate(repeat((one, other)), loader.batch_size, seconds, device, train_on)
-        print(f"step {stepping:,.0f} images/s, {step.mode}", flush=True)
-        both = _rate(pairwise(_draws(loader)), loader.batch_size, seconds, device, train_on)
-        print(f"both {both:,.0f} images/s", flush=True)
-        name, transforms = _other(look, views)
+        step = _step_on_files(paths, recipe, machine)
+        loader = step.loader
+        loading, stepping, both, compiling = _our_rates(step, seconds)
+        name, transforms = _other(benchmark_shape(BENCHMARK)[1], loader.views)
         one_crop, every = (
             _other_rate(folder, transform, train.batch_size, seconds) for transform in transforms
         )
         print(f"{name}: {one_crop:,.0f} images/s with one crop, {every:,.0f} with all", flush=True)
         kilobytes = sum(Path(path).stat().st_size for path in paths) / len(paths) / 1000
-    where = provenance(device)
     images = train.epochs * (LABELLED // loader.num_labelled) * loader.batch_size
     return LoaderSpeed(
-        **where.model_dump(),
+        **provenance(device).model_dump(),
         precision=precision_name(precision),
         mode=step.mode,
         config=recipe.flat(),
@@ -148,6 +127,42 @@ def measured(files: int, seconds: float, settings: dict[str, str]) -> LoaderSpee
         compile_seconds=compiling,
         seconds=time.perf_counter() - began,
     )
+
+
+def _step_on_files(paths: list[str], recipe: Recipe, machine: Machine) -> Step:
+    """A training step that reads one half of the files as labelled images, the other as unlabelled ones."""
+    task, look = benchmark_shape(BENCHMARK)
+    device, half = machine.device, len(paths) // 2
+    labelled, unlabelled = (
+        StreamedImages(each * REPEATED, (look.stored, look.stored), device, crop=True)
+        for each in (paths[:half], paths[half:])
+    )
+    labels = torch.arange(len(labelled), device=device) % task.num_known
+    split = Split(labelled, labels, unlabelled, task.num_known, task.num_novel, look)
+    step = ready_step(recipe, split, machine, "graph" if device.type == "cuda" else "eager")
+    assert step.loader.streamed
+    step.loader.streamed.keep(0)  # every image is decoded, as in a first epoch
+    return step
+
+
+def _our_rates(step: Step, seconds: float) -> tuple[float, float, float, float]:
+    """The rates of the loader, of the step and of both together, and the seconds of compilation."""
+    loader, device = step.loader, step.device
+
+    def train_on(pair: tuple[Draw, Draw]) -> None:
+        step(*pair)
+
+    loading = _rate(_draws(loader), loader.batch_size, seconds, device)
+    print(f"loader {loading:,.0f} images/s", flush=True)
+    one, other = islice(loader.draws(0), 2)
+    for _ in range(8 if device.type == "cuda" else 1):  # compiled, captured, replayed
+        step(one, other)
+    compiling = step.take_compile_seconds()
+    stepping = _rate(repeat((one, other)), loader.batch_size, seconds, device, train_on)
+    print(f"step {stepping:,.0f} images/s, {step.mode}", flush=True)
+    both = _rate(pairwise(_draws(loader)), loader.batch_size, seconds, device, train_on)
+    print(f"both {both:,.0f} images/s", flush=True)
+    return loading, stepping, both, compiling
 
 
 def _draws(loader: Loader) -> Iterator[Draw]:
