@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from PIL import Image
 
-from benchmarks.embed import QUALITY, pictures, started
+from benchmarks.embed import QUALITY, finish, pictures, started
 from benchmarks.record import DiscoverTime
 
 KNOWN, NOVEL = 27, 10
@@ -32,42 +32,28 @@ def discover_times(size: tuple[int, int, int]) -> Iterator[list[DiscoverTime]]:
     with TemporaryDirectory() as folder:
         place, number = Path(folder), (KNOWN + NOVEL) * size[0]
         _write_vectors(place, *size[:2])
-        what, given = f"{number:,} vectors of {size[1]:,}", ("--embeddings", place / "all.npy", "--labelled")
         calls = {
-            "novel pile, number given": (
-                *given,
-                place / "novel.csv",
-                "--pile",
-                "novel",
-                "--num-novel",
-                NOVEL,
-            ),
-            "mixed pile, number given": (
-                *given,
-                place / "mixed.csv",
-                "--pile",
-                "mixed",
-                "--num-novel",
-                NOVEL,
-            ),
-            "mixed pile, number estimated": (*given, place / "mixed.csv", "--pile", "mixed"),
+            "novel pile, number given": ("novel", "--num-novel", NOVEL),
+            "mixed pile, number given": ("mixed", "--num-novel", NOVEL),
+            "mixed pile, number estimated": ("mixed",),
         }
-        for name, call in calls.items():
-            seconds = _seconds("discover", *call, "--out", place / "runs" / name)
-            found = [*found, DiscoverTime(call=f"{what}, {name}", images=number, seconds=seconds)]
+        for name, (pile, *options) in calls.items():
+            data = ("--embeddings", place / "all.npy", "--labelled", place / f"{pile}.csv", "--pile", pile)
+            seconds = _seconds("discover", *data, *options, "--out", place / "runs" / name)
+            call = f"{number:,} vectors of {size[1]:,}, {name}"
+            found = [*found, DiscoverTime(call=call, images=number, seconds=seconds)]
             yield found
         _write_photographs(place, size[2])
-        call = ("--labelled", place / "known", "--unlabelled", place / "pile", "encoder=lite0-random")
-        seconds = _seconds("discover", *call, "--out", place / "runs" / "photographs")
+        images = ("--labelled", place / "known", "--unlabelled", place / "pile", "encoder=lite0-random")
+        seconds = _seconds("discover", *images, "--out", place / "runs" / "photographs")
         assert (place / "runs" / "photographs" / "report.html").exists()
-        name = f"{size[2]:,} photographs of {SIZE[0]} x {SIZE[1]} pixels with lite0, to the page"
-        yield [*found, DiscoverTime(call=name, images=size[2], seconds=seconds)]
+        call = f"{size[2]:,} photographs of {SIZE[0]} x {SIZE[1]} pixels with lite0, to the page"
+        yield [*found, DiscoverTime(call=call, images=size[2], seconds=seconds)]
 
 
 def _seconds(*words: object) -> float:
-    start, process = time.perf_counter(), started(*map(str, words))
-    if process.wait():
-        raise RuntimeError(f"`newfound {' '.join(map(str, words))}` failed with {process.returncode}")
+    start = time.perf_counter()
+    finish(started(*map(str, words)))
     return time.perf_counter() - start
 
 

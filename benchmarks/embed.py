@@ -147,9 +147,8 @@ def watched(*command: str) -> tuple[float, float]:
     while process.poll() is None:
         looked = time.process_time()
         peak = max(peak, resident_mib(process.pid))
-        time.sleep(max(0.1, 30 * (time.process_time() - looked)))  # to count many pages takes long
-    if process.returncode:
-        raise RuntimeError(f"`newfound {' '.join(command)}` failed with {process.returncode}")
+        time.sleep(max(0.1, 30 * (time.process_time() - looked)))  # counting many pages takes long
+    finish(process)
     return time.perf_counter() - start, peak
 
 
@@ -160,6 +159,12 @@ def started(*command: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "newfound", *command], cwd=ROOT, env={**os.environ, **plugins}
     )
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a call of `newfound`, which must succeed."""
+    if process.wait():
+        raise subprocess.CalledProcessError(process.returncode, process.args)
 
 
 def resident_mib(pid: int) -> float:

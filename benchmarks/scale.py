@@ -28,7 +28,7 @@ import torch
 from PIL import Image
 from pydantic import BaseModel
 
-from benchmarks.embed import QUALITY, pictures, resident_mib, started
+from benchmarks.embed import QUALITY, finish, pictures, resident_mib, started
 from newfound.core.files import atomic, read_record, write_record
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.run.assignments import Assignments
@@ -169,8 +169,7 @@ def _called(data: str, number: int, place: Path, *words: str) -> Call:
     finally:
         process.terminate()
         process.wait()
-    if process.returncode:
-        raise RuntimeError(f"`newfound {' '.join(words)}` failed with {process.returncode}")
+    finish(process)
     taken.unlink(missing_ok=True)
     here, command = provenance(torch.device("cpu")), " ".join(["newfound", *words])
     return Call(
