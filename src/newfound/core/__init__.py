@@ -1,1 +1,1 @@
-"""Records, contracts, configuration, errors: what every other layer speaks. Imports nothing of ours."""
+"""Records, contracts, configuration and errors, which every other layer uses; imports none of them."""

@@ -1,4 +1,4 @@
-"""What both edges share: arguments are checked by their annotations, and every error becomes one of ours."""
+"""Checks arguments against annotations and turns any error into a NewfoundError, for both edges."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
@@ -17,8 +17,8 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def public(function: F) -> F:
-    """Check the arguments of a function by their annotations; whatever fails in it is a NewfoundError."""
-    # When it is first called, since annotations may name classes that are defined later.
+    """Check a function's arguments against its annotations and turn any error into a NewfoundError."""
+    # Built on the first call, since annotations may name classes that are defined later.
     checked = cache(lambda: validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function))
 
     @wraps(function)
@@ -34,13 +34,13 @@ def public(function: F) -> F:
 
 
 def as_ours(error: Exception, names: Sequence[str] = ()) -> NewfoundError:
-    """Any error in one line; `names` are those of positional arguments that it may be about."""
+    """The error as a one-line NewfoundError; `names` are the function's positional arguments."""
     if isinstance(error, NewfoundError):
         return error
     if isinstance(error, ValidationError):
         where, problem = problem_of(error)
         place = where.split(".")[0]
-        if place.isdecimal():  # there may be more than the function has
+        if place.isdecimal():  # more arguments than the function takes
             place = names[int(place)] if int(place) < len(names) else ""
         return UsageError(f"{f'Argument {place!r}' if place else 'An argument'} {problem}.")
     if ran_out_of_memory(error):

@@ -35,11 +35,11 @@ class MethodCard(BaseModel, extra="forbid", frozen=True, strict=True):
     description: str
     settings: list[SettingCard]
     variations: dict[str, dict[str, Value]]
-    """Name → changed settings; where it only makes sense on one benchmark, that is in brackets."""
+    """Name → changed settings; the name of a variation for one benchmark ends with it, in brackets."""
 
 
 def by_value(values: Mapping[str, object]) -> dict[str, list[str]]:
-    """Benchmark → value, turned round: each value with its benchmarks."""
+    """Invert benchmark → value: each value with its benchmarks."""
     groups: dict[str, list[str]] = {}
     for benchmark, value in values.items():
         groups.setdefault(str(value), []).append(benchmark)
@@ -50,7 +50,7 @@ CARDS = TypeAdapter(dict[str, MethodCard])
 
 
 def catalogue() -> dict[str, MethodCard]:
-    """Name → card; only plug-ins make it import the methods, and with them torch."""
+    """Name → card; imports the methods, and with them torch, only if there are plug-ins."""
     if plugin_modules() or entry_points(group=METHODS.group):
         return registered()
     return CARDS.validate_json(PATH.read_bytes())

@@ -1,13 +1,13 @@
-"""Several processes that train together; the only code that names `torch.distributed`.
+"""Training in several processes; the only code that names `torch.distributed`.
 
 The first process runs the command. The others, started by torchrun, Slurm or the setting `devices`, follow
 its orders (engine/trainer.py) and hold the same data and weights. Within `sharing`, each process encodes its
 share of a batch, and `gather` returns the features of the whole batch to all of them. Heads, memories and
-losses are then computed in every process on the whole batch, so that they need not know of the others.
+losses are then computed in every process on the whole batch, so they need not know about the others.
 
-The gradient of `gather` is the sum over the processes, each of which has the whole loss: it is `world` times
-too large, and `average` over the processes makes that of every parameter exact, whether it was applied to a
-share or to the whole. Where there is one process, every function here is the identity.
+The gradient of `gather` is summed over the processes, each of which computes the whole loss, so it is `world`
+times too large. `average` makes the gradient of every parameter exact, whether the parameter was applied to a
+share or to the whole batch. With one process, every function here is the identity.
 """
 
 import os
@@ -31,13 +31,13 @@ WAIT = timedelta(days=30)
 """How long a process waits for orders: the first one may be loading, evaluating or clustering."""
 _orders: dist.ProcessGroup | None = None
 _batch: tuple[int, ...] = ()
-"""Labelled and unlabelled rows of the batch that the processes share; empty where they share none."""
+"""Numbers of labelled and unlabelled rows in the batch that the processes share; empty outside `sharing`."""
 _broken = False
-"""Whether an error ended their work, so that some may still be waiting for others within a step."""
+"""Whether an error interrupted shared work, so that some processes may still be waiting in a step."""
 
 
 class ProcessLostError(RunError):
-    """Another process is gone."""
+    """Another process has ended."""
 
 
 def world() -> int:
@@ -46,25 +46,25 @@ def world() -> int:
 
 
 def rank() -> int:
-    """This process's place among them; the first is 0."""
+    """The number of this process; the first is 0."""
     return dist.get_rank() if _orders else 0
 
 
 @contextmanager
 def sharing(labelled: int, unlabelled: int) -> Iterator[None]:
-    """All processes are within the block and share batches of so many rows."""
+    """Within the block, all processes share batches with these numbers of rows."""
     global _batch
     _batch = (labelled, unlabelled) if world() > 1 else ()
     try:
-        with _answered():
+        with _noticing_lost_processes():
             yield
     finally:
         _batch = ()
 
 
 @contextmanager
-def _answered() -> Iterator[None]:
-    """One line where another process is gone."""
+def _noticing_lost_processes() -> Iterator[None]:
+    """Turn a lost connection to another process into a one-line error."""
     global _broken
     try:
         yield
@@ -72,7 +72,7 @@ def _answered() -> Iterator[None]:
         _broken = True
         if isinstance(error, RuntimeError) and re.search("onnection (closed|reset)", str(error)):
             raise ProcessLostError(
-                "Another process of this run has ended; its own output says why."
+                "Another process of this run has ended; see its output for the reason."
             ) from None
         raise
 
@@ -87,12 +87,12 @@ def _own(rows: int) -> range:
 
 
 def count(rows: int) -> int:
-    """How many of `rows` this process has."""
+    """How many of `rows` belong to this process."""
     return len(_own(rows))
 
 
 def _places(rows: int | None, device: torch.device) -> Tensor:
-    """This process's share of `rows`, or by default of the labelled and of the unlabelled rows of a batch."""
+    """Positions of this process's share of `rows`; by default, of a batch's labelled and unlabelled rows."""
     kinds = _batch if rows is None else (rows,)
     first = [sum(kinds[:number]) for number in range(len(kinds))]
     own = [_own(kind) for kind in kinds]
@@ -101,22 +101,22 @@ def _places(rows: int | None, device: torch.device) -> Tensor:
 
 
 def share(whole: Tensor, dim: int = 0, rows: int | None = None) -> Tensor:
-    """This process's share of a tensor with `rows`, by default those of the batch, along `dim`."""
+    """This process's share of a tensor that has `rows` along `dim`; by default, those of the batch."""
     return whole.index_select(dim, _places(rows, whole.device)) if _batch else whole
 
 
 def gather(part: Tensor, dim: int = 0, rows: int | None = None) -> Tensor:
-    """The shares of all processes together: the opposite of `share`, with gradient."""
+    """Join the shares of all processes: the inverse of `share`, with a gradient."""
     if not _batch:
         return part
     shape = list(part.shape)
     shape[dim] = sum(_batch) if rows is None else rows
-    # Zeros add up exactly, and shares may differ in size.
+    # Adding zeros is exact, and lets shares differ in size.
     return _Sum.apply(part.new_zeros(shape).index_copy(dim, _places(rows, part.device), part))  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Sum(torch.autograd.Function):
-    """The sum over the processes, and that of its gradients."""
+    """The sum over the processes; its gradient is summed over them too."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -149,19 +149,19 @@ def broadcast(tensors: Iterable[Tensor]) -> None:
 
 
 def send(order: object) -> None:
-    """Give an order, from the first process to all others."""
+    """Send an order from the first process to all others."""
     if world() == 1:
         return
     buffer = BytesIO()
     torch.save(order, buffer)
     message = torch.frombuffer(buffer.getbuffer(), dtype=torch.uint8)
-    with _answered():
+    with _noticing_lost_processes():
         dist.broadcast(torch.tensor([len(message)]), 0, _orders)
         dist.broadcast(message, 0, _orders)
 
 
 def receive() -> Any:
-    """Wait for an order; its tensors are on this process's device. None: it is over."""
+    """Wait for an order, whose tensors are put on this process's device; None if there are no more."""
     length = torch.zeros(1, dtype=torch.int64)
     try:
         dist.broadcast(length, 0, _orders)
@@ -169,10 +169,10 @@ def receive() -> Any:
         dist.broadcast(message, 0, _orders)
     except RuntimeError:  # the first process was killed
         return None
-    return torch.load(BytesIO(message.numpy().data), map_location=_here, weights_only=False)
+    return torch.load(BytesIO(message.numpy().data), map_location=_to_own_device, weights_only=False)
 
 
-def _here(storage: Any, where: str) -> Any:
+def _to_own_device(storage: Any, where: str) -> Any:
     return storage if where == "cpu" else storage.cuda()
 
 
@@ -193,9 +193,9 @@ def launched() -> bool:
 
 
 def join(environment: Mapping[str, str] = os.environ, **where: Any) -> None:
-    """Meet the other processes, as the environment describes them; each takes its own GPU.
+    """Join the process group that the environment describes; each process takes its own GPU.
 
-    Where there are fewer GPUs than processes on this machine, some share one, which NCCL refuses.
+    With fewer GPUs than processes on this machine, some share one, which NCCL refuses and gloo allows.
     """
     global _orders, _broken
     local, gpus = int(environment["LOCAL_RANK"]), torch.cuda.device_count()
@@ -207,7 +207,7 @@ def join(environment: Mapping[str, str] = os.environ, **where: Any) -> None:
 
 
 def leave() -> None:
-    """Part from the other processes; the first one dismisses them."""
+    """Leave the process group; the first process dismisses the others."""
     global _orders
     if _orders is None:
         return
@@ -220,7 +220,7 @@ def leave() -> None:
 
 @contextmanager
 def processes(number: int) -> Iterator[None]:
-    """For the block, have `number` processes on this machine, unless a launcher has started several."""
+    """Run the block with `number` processes on this machine, unless a launcher has started several."""
     if number == 1 or world() > 1:
         yield
         return
@@ -246,9 +246,9 @@ def processes(number: int) -> Iterator[None]:
 
 
 def check_device(wanted: str, number: int) -> None:
-    """Refuse more processes than GPUs, and one GPU for all of them."""
+    """Refuse more processes than GPUs, or a single GPU for several processes."""
     gpus, several = 0 if wanted == "cpu" else torch.cuda.device_count(), max(number, world()) > 1
     if several and ":" in wanted:
-        raise UsageError(f"Each of several processes takes a GPU of its own, so device cannot be {wanted!r}.")
+        raise UsageError(f"Several processes need a GPU each, so device cannot be {wanted!r}.")
     if world() == 1 and number > gpus > 0:
         raise UsageError(f"devices={number}, but torch finds {gpus} GPUs here.")

@@ -12,14 +12,14 @@ Interpolation = Literal["bilinear", "bicubic"]
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How images must come in: resized, cropped to their centre, scaled to 0..1 and normalised."""
+    """How images are prepared for an encoder: resized, centre-cropped, scaled to 0..1 and normalised."""
 
     size: int
     """Side of the square that the encoder sees."""
     mean: Channels
     std: Channels
     shorter: int | None = None
-    """What the shorter side is resized to before the crop; None: the image is squeezed into the square."""
+    """Length of the shorter side before the crop; None: the whole image is squeezed into the square."""
     interpolation: Interpolation = "bicubic"
 
     def __str__(self) -> str:
@@ -31,27 +31,27 @@ class Preprocessing:
 class Encoder(nn.Module):
     """Images (B, 3, H, W) → features (B, dim).
 
-    Define `forward`, or `trunk` and `last_block`: then the encoder has maps, which some methods need, and its
-    features are their means.
+    Define either `forward`, or `trunk` and `last_block`. With the latter two the encoder has feature maps,
+    which some methods need, and its features are the means of these maps.
     """
 
     cache_version: ClassVar[int] = 1
-    """Increase it when the same training gives other weights: caches of other versions are ignored."""
+    """Increase it when the same training would give other weights; cached weights are then ignored."""
     of_vectors: ClassVar[bool] = False
     """Whether it takes vectors (B, D) instead of images."""
     dim: int
     preprocessing: Preprocessing | None = None
-    """Of a pretrained encoder; None for one that is trained from scratch and takes the images as they are."""
+    """Of a pretrained encoder; None for one that is trained from scratch and takes images as they are."""
     revision: str = ""
-    """Which version of the pretrained weights."""
+    """Version of the pretrained weights."""
     licence: str = ""
-    """Of the pretrained weights."""
+    """Licence of the pretrained weights."""
     frozen: bool = False
-    """Whether it stays as it is."""
+    """Whether its weights are fixed."""
 
     @staticmethod
     def of(module: nn.Module, dim: int, preprocessing: Preprocessing | None = None) -> "Encoder":
-        """Any module (B, 3, H, W) → (B, dim); one that is pretrained says how its images must come in."""
+        """Wrap a module (B, 3, H, W) → (B, dim); a pretrained one needs its `preprocessing`."""
         return _Wrapped(module, dim, preprocessing)
 
     @property
@@ -64,16 +64,16 @@ class Encoder(nn.Module):
 
     @classmethod
     def missing(cls, model: str = "") -> str:
-        """The command that installs what it needs, or fetches the `model`; empty if that is there."""
+        """The command that installs what it needs or downloads `model`; empty if nothing is missing."""
         return ""
 
     @classmethod
     def preprocessing_for(cls, model: str) -> Preprocessing | None:
-        """How images must come in, without building it; `model` is what follows a prefix such as `hf:`."""
+        """Its preprocessing, without building it; `model` is what follows a prefix such as `hf:`."""
         return cls.preprocessing
 
     def load_pretrained(self) -> None:
-        """Load the weights that it comes with. A network whose weights are in a checkpoint needs none."""
+        """Load its pretrained weights; not needed if they come from a checkpoint."""
 
     def trunk(self, images: Tensor) -> Tensor:
         """Everything before the last block: (B, 3, H, W) → (B, d, h, w)."""
@@ -92,7 +92,7 @@ class Encoder(nn.Module):
                 parameter.requires_grad_(False)
 
     def freeze(self) -> None:
-        """Train nothing; BatchNorm keeps its statistics, and nothing is dropped out."""
+        """Fix all weights and BatchNorm statistics, and disable dropout."""
         self.frozen = True
         self.requires_grad_(False)
         self.eval()

@@ -1,11 +1,11 @@
-"""The errors a user meets: a fact in one sentence, and a hint that each edge puts into its own words."""
+"""Errors for users: a fact in one sentence, and a hint that each edge puts into its own words."""
 
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from enum import Enum
 
 LONGEST = 1000
-"""Characters of a message."""
+"""Maximum number of characters in a message."""
 
 
 class Hint(Enum):
@@ -14,7 +14,7 @@ class Hint(Enum):
     RESUME = "Pass resume=True to continue it."
     NEW_FOLDER = "Choose another folder."
     RESUME_OR_NEW_FOLDER = "Pass resume=True to continue it, or choose another folder."
-    RETRY = "Repeat the call once that is fixed, with resume=True where it has that argument."
+    RETRY = "Fix that and repeat the call, with resume=True if it has that argument."
     NUM_NOVEL = "Pass num_novel if you know the number."
     DATA_DIR = "Pass the folder of the official files as data_dir."
     SOURCE = "Pass a benchmark, or labelled and unlabelled images."
@@ -23,14 +23,14 @@ class Hint(Enum):
     SETTINGS = "`newfound methods METHOD` lists the settings."
     ENCODERS = "`newfound encoders` lists the encoders."
     BENCHMARKS = "newfound.benchmark_names() lists the benchmarks."
-    HOLD_OUT = "Leave it out for the default, two fifths of the known classes."
+    HOLD_OUT = "The default is two fifths of the known classes."
     FORMAT = "Choose another file name, or pass the format."
     CLASSES = "Review.names lists the classes."
     PILE = 'If all of them are novel, pass pile="novel".'
     MEMORY = "Free some, or use a smaller batch_size or smaller images."
     SAMPLE = "Free some, set a smaller sample, or run on some of the vectors and predict the others."
     EMBED = "Free some, or embed them first and use the embeddings."
-    NO_STRICT = "Fix or remove the file, or do without strict."
+    NO_STRICT = "Fix or remove the file, or omit strict."
 
 
 class NewfoundError(Exception):
@@ -57,7 +57,7 @@ class DataError(NewfoundError, ValueError):
 
 
 class CheckpointError(NewfoundError):
-    """A checkpoint is missing, damaged or of another shape."""
+    """A checkpoint is missing or damaged, or does not fit."""
 
 
 class RunError(NewfoundError):
@@ -65,18 +65,18 @@ class RunError(NewfoundError):
 
 
 def printable(text: str) -> str:
-    """The text with every character escaped that could command a terminal or hide others."""
+    """Escape every character that could control a terminal or hide other characters."""
     return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
 
 
 def one_line(text: str) -> str:
-    """The same without line breaks, and not longer than a person reads: the middle is left out."""
+    """The printable text without line breaks; if it is too long, the middle is left out."""
     line = printable(text).replace("\n", "\\n")
     return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, on the host or on a GPU; torch only says so in its message."""
+    """Whether the host or a GPU ran out of memory; torch only says so in its messages."""
     words = (
         "out of memory",
         "can't allocate memory",
@@ -88,9 +88,9 @@ def ran_out_of_memory(error: BaseException) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """One line: what the system says of a file, else the first line of the message.
+    """The reason in one line: the operating system's, if there is one, or the first line of the message.
 
-    Where the first line only announces the reason, the last one is added.
+    If that line ends in a colon, the last line is added.
     """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
@@ -99,19 +99,19 @@ def reason_of(error: BaseException) -> str:
 
 
 def shortened(items: Sequence[str], most: int = 3) -> str:
-    """The first of a list and how many more there are."""
+    """The first `most` items, and how many more there are."""
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(items[:most]) + more or "none"
 
 
 def check_known(kind: str, name: str, known: Collection[str], hint: Hint | None = None) -> None:
-    """Refuse a name that is not among those that exist."""
+    """Refuse an unknown name."""
     if name not in known:
         raise unknown(kind, name, known, hint)
 
 
 def unknown(kind: str, name: str, known: Iterable[str], hint: Hint | None = None) -> UsageError:
-    """The error for a name that does not exist, with the nearest one that does."""
+    """The error for an unknown name, which suggests the closest known one."""
     lower = {each.lower(): each for each in known}
     near = get_close_matches(str(name).lower(), lower, n=1, cutoff=0.6)
     guess = f" Did you mean {lower[near[0]]!r}?" if near else ""

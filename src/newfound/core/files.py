@@ -22,12 +22,12 @@ from newfound.core.errors import Hint, NewfoundError, RunError, UsageError, reas
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 DATASETS = "datasets:"
-"""Before the name or the folder of a Hugging Face dataset, and perhaps its split: datasets:beans:train."""
+"""Prefix of the name or folder of a Hugging Face dataset, with an optional split: datasets:beans:train."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an error of the file system into one line."""
+    """Turn a file system error into a one-line RunError."""
     try:
         yield
     except (OSError, RecursionError) as error:  # pathlib creates parents recursively
@@ -45,7 +45,7 @@ def check_writable(path: Path) -> None:
 
 
 def free_memory() -> float:
-    """Bytes of memory that this process may still take; infinite where the system does not say."""
+    """Bytes of memory that this process may still allocate; infinite if the system does not say."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = float(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 2**10
@@ -58,12 +58,12 @@ def free_memory() -> float:
 
 
 def free_disk(place: Path) -> int:
-    """Bytes that are free where `place` is, or will be."""
+    """Free bytes on the disk where `place` is or will be."""
     return shutil.disk_usage(next(each for each in (place, *place.absolute().parents) if each.exists())).free
 
 
 def in_units(number: float) -> str:
-    """Bytes in words: `1.5 GiB`."""
+    """A number of bytes as text, such as `1.5 GiB`."""
     if number >= 2**29:
         return f"{number / 2**30:,.1f} GiB"
     return f"{number / 2**20:,.0f} MiB" if number >= 2**20 else f"{number / 2**10:,.0f} KiB"
@@ -77,21 +77,21 @@ def check_fits(what: str, needed: float, free: float, hint: Hint) -> None:
 
 
 def check_apart(path: Path, *sources: str | None) -> None:
-    """Refuse an output among the images: it would be read as one of them."""
+    """Refuse an output inside an image folder, where it would be read as an image."""
     for images in sources:
         if images and os.path.isdir(images) and _real(path).is_relative_to(_real(images)):
             raise UsageError(f"{path} lies inside the image folder {images}.", Hint.NEW_FOLDER)
 
 
 def _real(path: str | Path) -> Path:
-    """The path without links, as far as they lead anywhere."""
+    """The path with its links resolved, as far as it exists."""
     return Path(os.path.realpath(path))
 
 
 def check_new(path: Path, *sources: str | None) -> None:
-    """Refuse an output that exists, lies among the images or cannot be written.
+    """Refuse an output that exists, lies inside an image folder or cannot be written.
 
-    What a killed process has left of an earlier attempt is removed.
+    Removes what a killed process left of an earlier attempt.
     """
     if os.path.lexists(path):
         raise UsageError(f"{path} already exists.", Hint.NEW_FOLDER)
@@ -101,14 +101,14 @@ def check_new(path: Path, *sources: str | None) -> None:
 
 
 def remove_leftovers(folder: Path, names: str = "*") -> None:
-    """Remove what killed processes have left of files and folders that they were writing."""
+    """Remove the temporary files and folders that killed processes left behind."""
     for leftover in folder.glob(f".{names}.{'[0-9a-f]' * 16}.tmp"):
         is_folder = leftover.is_dir() and not leftover.is_symlink()
         shutil.rmtree(leftover) if is_folder else leftover.unlink()
 
 
 def _checked_path(given: object) -> Path:
-    """A path in UTF-8; an empty one would mean the current folder."""
+    """A path in UTF-8, which must not be empty, since that would mean the current folder."""
     text = str(given) if isinstance(given, str | os.PathLike) else ""
     if text and "\0" not in text and text.encode(errors="ignore").decode() == text:
         return Path(text)
@@ -116,16 +116,16 @@ def _checked_path(given: object) -> Path:
 
 
 AnyPath = Annotated[str | Path, BeforeValidator(_checked_path)]
-"""An argument of a `public` function."""
+"""A path as an argument of a `public` function."""
 
 
 def _checked_place(given: object) -> object:
-    """The same, as text: it may be a URL."""
+    """The same as text, or a URL."""
     return str(_checked_path(given)) if "://" not in str(given) else str(given)
 
 
 def located(name: str, folder: str | Path = "") -> str:
-    """The absolute path of a file whose name in this folder is given; URLs and names of datasets stay."""
+    """The absolute path of `name`, relative to `folder`; URLs and dataset names stay as they are."""
     if name.startswith(DATASETS):
         place = name.removeprefix(DATASETS)
         return DATASETS + os.path.abspath(place) if os.path.exists(place.partition(":")[0]) else name
@@ -133,7 +133,7 @@ def located(name: str, folder: str | Path = "") -> str:
 
 
 AnyPlace = Annotated[str | Path, BeforeValidator(_checked_place)]
-"""An argument of a `public` function that may be a URL."""
+"""A path or URL as an argument of a `public` function."""
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def atomic(path: Path) -> Iterator[Path]:
         temporary.touch(exist_ok=False)
         try:
             yield temporary
-            with temporary.open("r+b") as file:  # Windows flushes only what may be written
+            with temporary.open("r+b") as file:  # Windows only flushes a writable file
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         finally:
@@ -166,7 +166,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def _temporary(path: Path) -> Path:
-    """A name that nobody else has or can foresee: processes share folders, and their ids between machines."""
+    """A random temporary name: processes on several machines may share a folder and even their ids."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
 
 
@@ -190,12 +190,12 @@ def write_record(path: Path, record: BaseModel) -> None:
 def reading(
     path: Path | str, what: str, kind: type[NewfoundError] = RunError, hint: Hint | None = None
 ) -> Iterator[None]:
-    """Turn whatever a file that is not `what` makes the block raise into one line that names it."""
+    """Turn any error of the block into one line that names the file: it is unreadable, or not `what`."""
     try:
         yield
     except NewfoundError:
         raise
-    except Exception as error:  # what is damaged makes parsers raise almost anything
+    except Exception as error:  # parsers raise almost anything on damaged files
         said = f"Cannot read {path}" if isinstance(error, OSError) else f"{path} is not {what}"
         problem = field_problem(error) if isinstance(error, ValidationError) else reason_of(error)
         raise kind(f"{said}: {problem.rstrip('.')}.", hint) from None
@@ -209,7 +209,7 @@ def field_problem(error: ValidationError) -> str:
 
 
 def open_plain(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading; a pipe or a device, which could make us wait for ever, is an error."""
+    """Open a regular file for reading; a pipe or a device, which could block for ever, is an error."""
     file = os.fdopen(
         os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb"
     )
@@ -226,7 +226,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The text of a regular file in UTF-8, with or without a byte-order mark; line ends stay as they are."""
+    """The text of a regular UTF-8 file, with or without a byte-order mark; line endings are kept."""
     with reading(path, "a text file in UTF-8"):
         text = read_bytes(path).decode("utf-8-sig")
         if "\0" in text:
@@ -235,32 +235,32 @@ def read_text(path: Path) -> str:
 
 
 def read_record(path: Path, model: type[M]) -> M:
-    """A record that `write_record` wrote; another shape or version is one line that names the field."""
+    """Read what `write_record` wrote; if the shape or version differs, the error names the field."""
     with reading(path, f"a valid {model.__name__}"):
         return model.model_validate_json(read_text(path))
 
 
 BLANK = "0" * 32
 UNSEALED = {"digest": BLANK}
-"""The field of a safetensors file's metadata that `write_tensors` fills."""
+"""The metadata field of a safetensors file that `write_tensors` fills."""
 
 
 class _Header(BaseModel):
-    """Of a safetensors file; it also has a field for each tensor."""
+    """The header of a safetensors file, which also has a field for each tensor."""
 
     facts: dict[str, str] = Field(default_factory=dict, alias="__metadata__")
 
 
 def write_tensors(path: Path, content: bytes) -> None:
-    """Write what safetensors made of tensors and of metadata with the field `UNSEALED`; a digest seals it."""
+    """Write a serialised safetensors file and replace `UNSEALED` in its metadata with a digest."""
     with atomic(path) as temporary:
         temporary.write_bytes(content.replace(_seal(BLANK), _seal(_digest(content)), 1))
 
 
 def read_tensors(path: Path, load: Callable[[bytes], dict[str, T]]) -> tuple[dict[str, T], dict[str, str]]:
-    """The tensors of a safetensors file, by the `load` of a framework, and its metadata.
+    """The tensors of a safetensors file, read with a framework's `load`, and its metadata.
 
-    What `write_tensors` wrote must not have changed since.
+    A file that has changed since `write_tensors` wrote it is an error.
     """
     content = read_bytes(path)
     end = 8 + int.from_bytes(content[:8], "little")
@@ -273,7 +273,7 @@ def read_tensors(path: Path, load: Callable[[bytes], dict[str, T]]) -> tuple[dic
 
 
 def _seal(digest: str) -> bytes:
-    """As the header has it; no other text in it has these quotes unescaped."""
+    """The digest's field as the header spells it; no other text there has these quotes unescaped."""
     return f'"digest":"{digest}"'.encode()
 
 

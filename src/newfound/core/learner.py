@@ -22,7 +22,7 @@ Uses = Literal["labelled", "unlabelled", "both"]
 
 
 class Bank(Protocol):
-    """The whole training set, evaluated without augmentation, for learners that need it between epochs."""
+    """The whole training set without augmentation, for learners that need it between epochs."""
 
     labels: Tensor
 
@@ -41,7 +41,7 @@ class Learner(nn.Module, ABC):
 
     Config: ClassVar[type] = NoSettings
     cache_version: ClassVar[int] = 1
-    """Increase it when the same training gives other weights: caches of other versions are ignored."""
+    """Increase it when the same training would give other weights; cached weights are then ignored."""
     uses: ClassVar[Uses] = "both"
     fewest: ClassVar[int] = 1
     """Minimum number of images of each kind in a batch."""
@@ -69,7 +69,7 @@ class Learner(nn.Module, ABC):
     def encode(self, views: tuple[Tensor, ...]) -> Tensor:
         """One encoder call per crop size: (V_s, b, 3, h, w) each → (V, B, D).
 
-        Of several processes each encodes its own b rows of the batch, and all get the features of B.
+        With several processes, each encodes its own b rows of the batch and receives the features of all B.
 
         Deviation: BatchNorm therefore sees all crops of one size together. The published implementations
         encode one crop at a time, as norm_over=crop does.
@@ -80,14 +80,14 @@ class Learner(nn.Module, ABC):
         return self.whole(torch.cat(features), 1)
 
     def whole(self, part: Tensor, dim: int = 0, rows: int | None = None) -> Tensor:
-        """What all processes have computed of the crops in `batch.views`, or of their `part` of `rows`.
+        """Join what all processes computed from their crops in `batch.views`, or from their `part` of `rows`.
 
-        The same tensor where there is one process. `encode` has done it already.
+        With one process, this is the tensor itself. `encode` has already joined its result.
         """
         return dist.gather(part, dim, rows)
 
     def part(self, whole: Tensor) -> Tensor:
-        """This process's part of rows that are to be divided among the processes."""
+        """This process's part of rows to be divided among the processes."""
         return dist.share(whole, 0, len(whole))
 
     def begin(self, bank: Bank) -> None:
@@ -103,7 +103,7 @@ class Learner(nn.Module, ABC):
         """Called after the last epoch, or after `begin` if there is none."""
 
     def adopt(self, weights: Mapping[str, Tensor]) -> list[str]:
-        """Load every weight of the previous learner that this one has too; return their names.
+        """Load every weight of the previous learner that this one also has; return their names.
 
         The encoders must be identical and all shapes must match. Heads that only the previous learner has
         are dropped.
@@ -137,9 +137,9 @@ class Method(Learner):
     joint = False
     """Whether scores of known and novel classes are comparable, so that an image can look known."""
     made_for: ClassVar[PileKind] = "novel"
-    """The piles of its paper, which a user's own is taken for unless they say otherwise."""
+    """The kind of pile in its paper, and the default for a user's own pile."""
     mixed: ClassVar[bool] = False
-    """Whether it can be used where unlabelled images may be of known classes; its scores then compete."""
+    """Whether it can be used for mixed piles, where the scores of known and novel classes compete."""
     matched: ClassVar[tuple[str, ...]] = ("pretrain",)
     """The stages before discovery on the matched track; all methods share the first."""
 
@@ -153,7 +153,7 @@ class Method(Learner):
     def both_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """`scores`, and the logits (K, B, C_u) for images that are known to be novel.
 
-        Override it where the second are not a slice of the first, to compute both in one encoder pass.
+        Override it if the second are not a slice of the first, to compute both in one encoder pass.
         """
         joint = self.scores(images)
         return joint, joint[..., self.task.num_known :]

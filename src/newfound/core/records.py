@@ -25,11 +25,11 @@ class Task:
 
     num_known: Count
     num_novel: Count
-    """0 where no novel classes are looked for, which is all that pretraining needs."""
+    """0 if no novel classes are looked for, which suffices for pretraining."""
     num_unlabelled: Count = 0
     """Size of the unlabelled set, for learners that store something per image."""
     pile: PileKind = "novel"
-    """Whether unlabelled images may be of known classes; only methods that are `mixed` are built then."""
+    """Whether unlabelled images may be of known classes, which only methods that are `mixed` support."""
     num_labelled: Count = 0
     """Size of the labelled set."""
 
@@ -57,7 +57,7 @@ class Batch:
     views: tuple[Tensor, ...]
     """One tensor (V_s, b, 3, h, w) per crop size, large crops first.
 
-    Of several processes each has its own rows of both kinds here, and all have every label and index.
+    With several processes, each has its own rows of both kinds here, but every label and index.
     """
     labels: Tensor
     """(N,) classes of the labelled rows."""
@@ -70,7 +70,7 @@ class Batch:
 
     @property
     def unlabelled_views(self) -> tuple[Tensor, ...]:
-        """The same of the unlabelled rows."""
+        """The views of the unlabelled rows."""
         first = dist.count(self.num_labelled)
         return tuple(crops[:, first:] for crops in self.views)
 

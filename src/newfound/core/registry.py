@@ -1,8 +1,8 @@
-"""What can be plugged in: methods, stages, encoders, data sets and exporters, each by a decorator.
+"""Registries of methods, stages, encoders, data sets and exporters, each with a decorator.
 
-Plug-ins from outside come through an entry point (group `newfound.methods`, `newfound.stages`,
-`newfound.encoders`, `newfound.datasets` or `newfound.exporters`) or a module that the environment variable
-NEWFOUND_PLUGINS names. This module does not import torch.
+External plug-ins come from an entry point (group `newfound.methods`, `newfound.stages`, `newfound.encoders`,
+`newfound.datasets` or `newfound.exporters`) or from a module named in the environment variable
+NEWFOUND_PLUGINS. This module does not import torch.
 """
 
 import logging
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from newfound.core.learner import Learner, Method
 
 VARIABLE = "NEWFOUND_PLUGINS"
-"""Modules to import, separated by commas."""
+"""The environment variable that lists modules to import, separated by commas."""
 T = TypeVar("T")
 D = TypeVar("D")
 M = TypeVar("M", bound="type[Method]")
@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 
 
 class Registry(Generic[T]):
-    """Name → what was registered under it. The first look-up imports our own and then all plug-ins."""
+    """Name → registered item. The first look-up imports our own modules, then all plug-ins."""
 
     def __init__(self, kind: str, group: str, home: str, hint: Hint | None = None) -> None:
         self.kind, self.hint = kind, hint
         self.group, self.home = f"newfound.{group}", f"newfound.{home}"
         self.items: dict[str, T] = {}
         self.descriptions: dict[str, str] = {}
-        """One line for some of them."""
+        """One line each, for some of the items."""
         self._loaded = False
 
     def register(self, name: str) -> Callable[[D], D]:
@@ -52,7 +52,7 @@ class Registry(Generic[T]):
         return add
 
     def add(self, name: str, item: Any, description: str = "") -> None:
-        """Register `item`. A name has one definition, which may come again when its module is reloaded."""
+        """Register `item`; only the same definition, from a reloaded module, may reuse a name."""
         old, new = (_definition(each) for each in (self.items.get(name, item), item))
         if old != new:
             raise UsageError(f"The {self.kind} name {name!r} of {new} is already taken by {old}.")
@@ -77,7 +77,7 @@ class Registry(Generic[T]):
 
 
 def _definition(item: Any) -> str:
-    """Where the class or function of an item is: a method's, that of a partial call, or an object's type."""
+    """The full name of an item's class or function: a method's, a partial's, or an object's type."""
     item = item.method if isinstance(item, Entry) else getattr(item, "func", getattr(item, "write", item))
     defined = item if hasattr(item, "__qualname__") else type(item)
     return f"{defined.__module__}.{defined.__qualname__}"
@@ -86,8 +86,8 @@ def _definition(item: Any) -> str:
 def load_plugins(group: str) -> None:
     """Import the entry points of this group, and the modules in NEWFOUND_PLUGINS.
 
-    A broken entry point is a warning, since any installed package may bring one; a broken module of the
-    variable is an error. Modules are also found in the current folder.
+    A broken entry point is only a warning, since any installed package may bring one; a broken module in the
+    variable is an error. Modules may also be in the current folder.
     """
     for each in entry_points(group=group):
         try:
@@ -107,7 +107,7 @@ def load_plugins(group: str) -> None:
 
 
 def library(name: str, extra: str) -> Any:
-    """A library that comes with one of our extras."""
+    """Import a library that one of our extras installs."""
     try:
         return import_module(name)
     except ImportError:
@@ -145,12 +145,12 @@ class Entry:
 
     @property
     def description(self) -> str:
-        """One line; by default the first of its module's docstring."""
+        """One line, by default the first one of its module's docstring."""
         module = sys.modules.get(self.method.__module__)
         return self.what or (getattr(module, "__doc__", None) or "").partition("\n")[0]
 
     def values_for(self, benchmark: str) -> tuple[str, Overrides]:
-        """Origin of the values for a benchmark, and the values; imagenet-30-a has those of imagenet-30."""
+        """The origin of the values for a benchmark, and the values; imagenet-30-a uses imagenet-30's."""
         for name in _families(benchmark):
             if name in self.published:
                 return "published", self.published[name]
@@ -202,7 +202,7 @@ def register(
 
 
 def register_encoder(name: str, what: str = "", **arguments: object) -> Callable[[E], E]:
-    """Register an encoder: a class or function, which is called with these arguments, and what it is for."""
+    """Register an encoder: a class or function to call with `arguments`, and `what` it is for."""
 
     def add(build: E) -> E:
         description = what or (build.__doc__ or "").partition("\n")[0]
@@ -231,7 +231,7 @@ def recipe_for(name: str, benchmark: str, overrides: Overrides | None = None) ->
     stages = (*method.matched, "discover") if is_matched else method.schedules
     train = {stage: method.schedules.get(stage, TrainConfig()) for stage in stages}
     recipe = Recipe(name, method.Config(), train, RunConfig())
-    if is_matched:  # only the settings of its objective are the method's own; all methods share the training
+    if is_matched:  # a method keeps the settings of its objective; the training is the same for all
         known = recipe.flat()
         if not train["discover"].epochs:  # it trains nothing of its own
             known.pop("epochs")

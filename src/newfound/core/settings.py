@@ -16,9 +16,9 @@ from pydantic_core import PydanticCustomError
 from newfound.core.errors import Hint, UsageError, unknown
 
 MOST = 2**31 - 1
-"""Of whole numbers, so that every tensor and array library can count as far."""
+"""Upper limit of whole numbers, which every tensor and array library can represent."""
 HUGE = 1e30
-"""Of other numbers, so that they are finite in single precision, and their squares in double."""
+"""Upper limit of other numbers: finite in single precision, and so are their squares in double."""
 Count = Annotated[int, Ge(0), Le(MOST)]
 Positive = Annotated[int, Ge(1), Le(MOST)]
 TwoOrMore = Annotated[int, Ge(2), Le(MOST)]
@@ -31,7 +31,7 @@ Cosine = Annotated[FiniteFloat, Ge(-1), Le(1)]
 
 
 def _absolute(path: str) -> str:
-    """So that a run can be opened from another working directory."""
+    """The absolute path, so that a run can be opened from another working directory."""
     return str(Path(path).absolute()) if path else ""
 
 
@@ -92,7 +92,7 @@ class TrainConfig:
         "", "when to decay the learning rate, as fractions of the epochs (0.5,0.75); empty: cosine schedule"
     )
     lr_factor: PositiveFloat = setting(0.1, "factor of each decay in lr_falls")
-    warmup: Count = setting(10, "epochs of linear warm-up, half of them at most")
+    warmup: Count = setting(10, "epochs of linear warm-up, at most half of all epochs")
     momentum: ShareBelowOne = setting(0.9, "momentum of SGD")
     weight_decay: NonNegative = setting(1e-4, "weight decay, applied to every parameter")
     trains: Literal["all", "last-block", "heads"] = setting(
@@ -125,8 +125,8 @@ class RunConfig:
     )
     encoder: EncoderName = setting(
         "auto",
-        "network: one that `newfound encoders` lists, or hf:MODEL; auto: from scratch, by the size of the "
-        "images. Of a pretrained one only heads are trained, unless trains says otherwise",
+        "network: one that `newfound encoders` lists, or hf:MODEL; auto: chosen by image size and trained "
+        "from scratch. If the network is pretrained, only heads are trained unless trains says otherwise",
     )
     views: Positive = setting(
         2, "views of each image that a frozen encoder embeds: the image, its mirror image, random crops"
@@ -145,7 +145,8 @@ class RunConfig:
     pretrained: File = setting("", "checkpoint to start from instead of pretraining")
     sample: Positive = setting(
         2_000_000,
-        "unlabelled vectors that are trained on, at most, drawn at random; others are assigned like new ones",
+        "maximum number of unlabelled vectors to train on, drawn at random; the others are assigned like new "
+        "ones",
     )
     evaluate_every: Count = setting(0, "epochs between evaluations when labels exist; 0: fifty per run")
     checkpoint_seconds: NonNegative = setting(30.0, "minimum number of seconds between checkpoints")
@@ -241,7 +242,7 @@ _PLAIN = {
     "Unexpected keyword argument": "is unknown",
     "Unexpected positional argument": "cannot be passed by position",
 }
-"""What pydantic says, and what we say."""
+"""Pydantic's wording → ours."""
 
 
 @cache
@@ -260,7 +261,7 @@ def checked(config: type[C], values: Overrides, prefix: str = "", hint: Hint | N
 
 
 def problem_of(error: ValidationError) -> tuple[str, str]:
-    """The first field at fault, and what is wrong with it."""
+    """The first invalid field, and what is wrong with it."""
     first = error.errors()[0]
     problem = re.sub(", (unable|got) .*", "", first["msg"])
     for words, ours in _PLAIN.items():

@@ -10,11 +10,11 @@ from newfound.core.files import located
 from newfound.core.settings import Count, Positive
 
 PileKind = Literal["mixed", "novel"]
-"""Whether unlabelled images may be of known classes too, or are of novel classes only."""
+"""Whether unlabelled images may also be of known classes, or are of novel classes only."""
 Engine = Literal["local", "ray"]
-"""What reads sets without limit: this machine, or a Ray cluster."""
+"""What reads sets of any size: this machine, or a Ray cluster."""
 UNSORTED = "unsorted"
-"""The group of images that are in no class."""
+"""The group of images without a class."""
 
 
 class EncoderVersion(BaseModel, extra="forbid", frozen=True):
@@ -29,7 +29,7 @@ class EncoderVersion(BaseModel, extra="forbid", frozen=True):
 
 
 class Source(BaseModel, extra="forbid", frozen=True):
-    """A named benchmark, a person's own labelled and unlabelled images, their embeddings, or arrays."""
+    """A named benchmark, a user's own labelled and unlabelled images, their embeddings, or arrays."""
 
     benchmark: str | None = None
     data_dir: str | None = None
@@ -38,60 +38,60 @@ class Source(BaseModel, extra="forbid", frozen=True):
     labelled: str | None = None
     unlabelled: str | None = None
     num_novel: Count | None = None
-    """How many novel classes to look for; None if unknown, or if the benchmark says it."""
+    """How many novel classes to look for; None if unknown or set by the benchmark."""
     pile: PileKind | None = None
-    """None: as the benchmark says; of own images, that of the method's paper."""
+    """None: set by the benchmark or, for a user's own images, by the method's paper."""
     size: Positive | None = None
     strict: bool = False
     arrays: str | None = None
-    """The fingerprint of images that were passed in Python, which cannot be loaded again."""
+    """The fingerprint of images that were passed in Python and cannot be loaded again."""
     embeddings: str | None = None
-    """The vectors that take the place of images."""
+    """The files of vectors that replace the images."""
     embedded_by: EncoderVersion | None = None
-    """What made them, where their files say so; else the frozen encoder that embeds the images."""
+    """The encoder of these vectors, if their files name it; otherwise the frozen encoder of the images."""
     views: Positive = 1
-    """Vectors of each image that a frozen encoder makes."""
+    """Views of each image that a frozen encoder embeds."""
     vectors: bool = False
     """Whether `arrays` are vectors."""
     estimated: str | None = None
-    """The algorithm that `num_novel` comes from, where it was estimated."""
+    """The algorithm that estimated `num_novel`, if one did."""
     held_out: Count | None = None
     """How many known classes are treated as novel; the images of the true novel ones are dropped."""
     held_out_draw: Count = 0
-    """Which ones: 0 for the last, else drawn with this seed."""
+    """Which ones: 0 for the last, 1 for those before them, and so on around."""
     follows: str | None = None
-    """The run whose review has settled some labels."""
+    """The run whose review provided some of the labels."""
     class_ids: dict[str, int] | None = None
-    """Its classes that are known now, with their ids."""
+    """The ids of the known classes, continued from that run."""
     next_id: int = 0
-    """The first id that it has not used."""
+    """The first id that that run has not used."""
 
     @field_validator("labelled", "unlabelled", "embeddings")
     @classmethod
     def _absolute(cls, path: str | None) -> str | None:
-        """So that the images are found from any working directory."""
+        """The absolute path, so that the images are found from any working directory."""
         return located(path) if path else path
 
     @property
     def name(self) -> str:
-        """What recipes are looked up by: the benchmark, `vectors` or `own`."""
+        """The name by which recipes are looked up: the benchmark, `vectors` or `own`."""
         if self.vectors or self.embeddings or self.frozen:
             return "vectors"
         return self.benchmark or "own"
 
     @property
     def frozen(self) -> EncoderVersion | None:
-        """The encoder that embeds the images, so that discovery sees vectors of them."""
+        """The encoder that embeds the images, if discovery works on their vectors."""
         return None if self.embeddings else self.embedded_by
 
     @property
     def unembedded(self) -> "Source":
-        """The images that a frozen encoder embeds."""
+        """The source of the images themselves, before a frozen encoder embeds them."""
         return self.model_copy(update={"embedded_by": None, "views": 1}) if self.frozen else self
 
     @property
     def title(self) -> str:
-        """What the images are, whether or not they are embedded: the benchmark, `vectors` or `own`."""
+        """The same for the images themselves, whether or not they are embedded."""
         return self.unembedded.name
 
     @property
@@ -106,9 +106,9 @@ class Source(BaseModel, extra="forbid", frozen=True):
         return [*(self.class_ids[name] for name in known), *range(self.next_id, self.next_id + num_novel)]
 
     def relative(self, paths: Sequence[str]) -> list[str]:
-        """Paths without the folder they were given in, so that they stay the same when it moves.
+        """Paths relative to the folder they were given in, so that they stay the same when it moves.
 
-        Paths that a list names outside its own folder lose the folder they have in common.
+        Paths that a list names outside its own folder are relative to their common folder.
         """
         roots = []
         for given in filter(None, (self.unlabelled, self.labelled)):
