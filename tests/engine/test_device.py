@@ -9,11 +9,11 @@ from newfound.engine.device import (
     LONG_RUN_STEPS,
     fallback_reason,
     fastest_precision,
-    gentler,
     hardware,
     resolve_device,
     resolve_mode,
     resolve_precision,
+    safer_settings,
 )
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -95,8 +95,10 @@ def test_precision_on_a_gpu(gpus: pytest.MonkeyPatch) -> None:
 
 
 def test_a_higher_precision_is_advised_where_there_is_one() -> None:
-    assert gentler(torch.float32) == "a lower lr"
-    assert gentler(torch.bfloat16) == gentler(torch.float16) == "a lower lr or precision=float32"
+    assert safer_settings(torch.float32) == "a lower lr"
+    assert (
+        safer_settings(torch.bfloat16) == safer_settings(torch.float16) == "a lower lr or precision=float32"
+    )
 
 
 def test_what_auto_falls_back_to_is_said(gpus: pytest.MonkeyPatch) -> None:

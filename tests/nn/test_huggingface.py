@@ -242,8 +242,8 @@ def test_preprocessing_is_read_without_transformers(
     ("text", "words"),
     [
         ("[" * 100_000, "is not a config of transformers"),
-        ('{"size": [[]]}', "is not a model that says how images come in"),
-        ('{"image_processor": 5}', "is not a model that says how images come in"),
+        ('{"size": [[]]}', "is not a model with valid preprocessing"),
+        ('{"image_processor": 5}', "is not a model with valid preprocessing"),
         ('{"image_mean": "no"}', "mean: Input should be a valid tuple"),
     ],
 )

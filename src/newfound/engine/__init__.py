@@ -1,1 +1,1 @@
-"""Runs learners and scores methods; knows none of them by name."""
+"""Runs learners and scores methods, without knowing any of them by name."""

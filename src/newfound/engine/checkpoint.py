@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file with its state as JSON in the header, so one rename replaces both."""
+"""Checkpoints: one safetensors file with the state as JSON in its header, so one rename replaces both."""
 
 import json
 from collections.abc import Mapping
@@ -16,12 +16,13 @@ from newfound.core.errors import CheckpointError
 from newfound.core.files import UNSEALED, read_tensors, reading, write_tensors
 
 WEIGHT, MOMENTS, PAUSED = "weight.", "optimiser.", "paused."
+"""Prefixes of the names of tensors."""
 STATE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A learner's weights, its optimiser's moments, a JSON state, and tensors of an epoch that was paused."""
+    """A learner's weights, its optimiser's moments, a JSON state, and the tensors of a paused epoch."""
 
     weights: dict[str, Tensor]
     moments: dict[str, Tensor]
@@ -40,7 +41,7 @@ class Checkpoint:
     def load(cls, path: Path) -> "Checkpoint":
         """Read a file that `save` wrote; nothing in it can execute code."""
         with reading(
-            path, "a newfound checkpoint (weights=FILE takes torchvision's and timm's)", CheckpointError
+            path, "a newfound checkpoint (for torchvision's and timm's use weights=FILE)", CheckpointError
         ):
             tensors, facts = read_tensors(path, load)
             state = STATE.validate_json(facts.get("state", ""))
@@ -60,7 +61,7 @@ def load_strictly(module: nn.Module, weights: Mapping[str, Tensor], path: Path) 
 
 
 def check_type(name: str, found: Tensor, like: Tensor) -> None:
-    """Refuse a tensor of another type, which torch would convert in silence, or of another shape."""
+    """Refuse a tensor of another type, which torch would convert silently, or of another shape."""
     if found.dtype != like.dtype or found.shape not in (like.shape, ()):
         raise ValueError(
             f"{name} is {found.dtype} {tuple(found.shape)}, not {like.dtype} {tuple(like.shape)}"
@@ -68,7 +69,7 @@ def check_type(name: str, found: Tensor, like: Tensor) -> None:
 
 
 def moments_of(module: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
-    """What the optimiser remembers of each parameter, as `moment/parameter`."""
+    """The optimiser's state of each parameter, named `moment/parameter`."""
     return {
         f"{moment}/{name}": value
         for name, parameter in module.named_parameters()
@@ -78,7 +79,7 @@ def moments_of(module: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
 
 
 def restore_moments(module: nn.Module, optimiser: Optimizer, moments: Mapping[str, Tensor]) -> None:
-    """Put back what `moments_of` read, in the memory layout of the parameter, which a fused update needs."""
+    """Restore what `moments_of` returned, in the memory layout of the parameter, as a fused update needs."""
     parameters = dict(module.named_parameters())
     for key, value in moments.items():
         moment, _, name = key.partition("/")

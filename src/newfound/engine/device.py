@@ -1,4 +1,4 @@
-"""The device, precision and step mode that a run really uses."""
+"""The device, precision and step mode that a run uses, resolved from its settings."""
 
 import ctypes
 import sys
@@ -13,13 +13,13 @@ from newfound.core.settings import RunConfig
 from newfound.engine.step import Mode
 
 BF16 = (8, 0)
-"""The compute capability from which on a GPU has bf16."""
+"""The lowest compute capability of a GPU with bf16."""
 BF16_ON_CPU = ("avx512_bf16", "amx_bf16")
 """Instruction sets with which a CPU multiplies in bf16."""
 LONG_RUN_STEPS = 2000
-"""In shorter runs compilation does not pay off."""
+"""Compilation does not pay off in shorter runs."""
 KEPT = {-3: 2**28, -1: 2**29}
-"""glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: blocks up to that size, and that much freed memory."""
+"""glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, raised so that freed memory is kept."""
 
 
 def resolve_device(wanted: str) -> torch.device:
@@ -34,9 +34,9 @@ def resolve_device(wanted: str) -> torch.device:
 
 
 class FreedMemory:
-    """On a CPU, what one layer frees is kept for the next; new pages would take a third of the time.
+    """Keeps what one layer frees for the next, on a CPU, where new pages would take a third of the time.
 
-    What is left between blocks that are in use adds up, so it has to be given back now and then.
+    The gaps between blocks in use add up, so they have to be given back now and then.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -52,7 +52,7 @@ class FreedMemory:
 
 @cache
 def _glibc() -> ctypes.CDLL | None:
-    """None on other systems. It cannot be pickled, so no object holds it."""
+    """glibc, or None on other systems; it cannot be pickled, so no object holds it."""
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
     return libc if hasattr(libc, "mallopt") else None
 
@@ -81,22 +81,22 @@ def fastest_precision(device: torch.device) -> torch.dtype:
 
 
 def precision_name(precision: torch.dtype) -> str:
-    """As records have it."""
+    """Its name in records, such as `bfloat16`."""
     return str(precision).removeprefix("torch.")
 
 
-def gentler(precision: torch.dtype) -> str:
-    """What may keep a training of this precision from diverging."""
+def safer_settings(precision: torch.dtype) -> str:
+    """Settings that may keep training in this precision from diverging."""
     return "a lower lr" + " or precision=float32" * (precision != torch.float32)
 
 
 def _has_bf16(device: torch.device) -> bool:
-    """By compute capability: torch also counts what it emulates, slowly."""
+    """Whether a GPU has bf16; torch's own check also counts slow emulation."""
     return torch.cuda.get_device_capability(device) >= BF16
 
 
 def fallback_reason(run: RunConfig, device: torch.device, precision: torch.dtype) -> str:
-    """Why `auto` did not choose the fastest; empty if it did."""
+    """Why `auto` did not choose the fastest settings; empty if it did."""
     if run.device == "auto" and device.type == "cpu":
         return "no GPU found; training on the CPU"
     if run.precision == "auto" and precision == torch.float16:
@@ -105,7 +105,7 @@ def fallback_reason(run: RunConfig, device: torch.device, precision: torch.dtype
 
 
 def hardware(device: torch.device) -> str:
-    """What a run ran on."""
+    """The GPUs or CPU threads that a run uses."""
     number = f"{dist.world()} x " * (dist.world() > 1)
     if device.type == "cuda":
         return number + torch.cuda.get_device_name(device)

@@ -1,4 +1,4 @@
-"""A pretrained encoder applied to images, once: what discovery on vectors starts from.
+"""Applies a pretrained encoder to images once, so that discovery can work on their vectors.
 
 Shapes: n images, V views, D features. View 0 is the plain image, view 1 its mirror image, and further views
 are random resized crops, the same in every call.
@@ -26,11 +26,11 @@ from newfound.engine.device import FreedMemory, fastest_precision
 
 log = logging.getLogger(__name__)
 BATCH = {"cpu": 8, "cuda": 64}
-"""Images of 224 pixels that are encoded together, all views counted."""
+"""Batch size in images of 224 pixels, counting every view."""
 MOST = {"cpu": 32, "cuda": 1024}
-"""Smaller images that are; of more, a CPU's caches do not hold what the layers compute."""
-BETWEEN = 16
-"""Batches after which unused memory is given back."""
+"""Batch size limit for smaller images; larger batches would overflow a CPU's caches."""
+GIVE_BACK_EVERY = 16
+"""Number of batches after which unused memory is given back."""
 LAYOUT = torch.channels_last
 
 
@@ -39,13 +39,13 @@ class Embedded:
     """The vectors of some files."""
 
     rows: list[int]
-    """Their places in the list of files."""
+    """Their positions in the list of files."""
     vectors: Tensor
     """(n, V, D) float16 in memory."""
     digests: list[str]
-    """Of the files' contents."""
+    """Digests of the files' contents."""
     failed: list[str]
-    """Files beside them that could not be read, each with the reason."""
+    """The files of the same batch that could not be read, each with the reason."""
 
 
 class Embedder:
@@ -74,10 +74,10 @@ class Embedder:
     def files(
         self, paths: Sequence[str], strict: bool = False, contents: Sequence[bytes] | None = None
     ) -> Iterator[Embedded]:
-        """Batch by batch, in order, while the next files are decoded on all cores.
+        """Embed files batch by batch, in order, while the next ones are decoded on all cores.
 
-        As the encoder was trained: the shorter side is resized, the centre cropped. Logs progress. With
-        `strict` the first file that cannot be read is an error. The `contents` are what was read already.
+        Images are resized and cropped as the encoder's preprocessing says. Logs progress. With `strict`, the
+        first file that cannot be read is an error. Pass `contents` if the files have already been read.
         """
         side = self.look.shorter or self.look.size
 
@@ -92,7 +92,7 @@ class Embedder:
         reading = Reading(len(names), "Embedding")
         batches = crop_each(names, opened, self.look, self.views, self.batch, strict, reading)
         for number, crops in enumerate(batches):
-            if number % BETWEEN == 0:
+            if number % GIVE_BACK_EVERY == 0:
                 self._freed.give_back()
             vectors = self._encode(on_device(crops.pixels, self.device).movedim(-1, 2))
             yield Embedded(crops.kept, vectors, crops.digests, crops.failed)
@@ -100,10 +100,10 @@ class Embedder:
             log.warning(warning)
 
     def images(self, images: ImageSet) -> Iterator[Tensor]:
-        """The same for images that are loaded: (n, V, D) float16 in memory, batch by batch, none left out.
+        """Embed loaded images batch by batch: (n, V, D) float16 in memory, with none left out.
 
-        Those that were passed in Python are cropped like files. Others are squares already, so they are
-        resized to the encoder's side as a whole, on the device and with antialiasing.
+        Images passed in Python are cropped like files. Others are already square, so they are resized to the
+        encoder's side as a whole, on the device and with antialiasing.
         """
         if isinstance(images, ArrayImages):
             for part in self._cropped(images.names, lambda row: (*images.picture(row), []), strict=True):
@@ -134,5 +134,5 @@ class Embedder:
                 crops = torch.cat([crops[:, :1], crops[:, :1].flip(-1), crops[:, 1:]], 1)
             images = (crops.flatten(0, 1).float() / 255 - self._mean) / self._std
             vectors: Tensor = self.encoder(images.contiguous(memory_format=LAYOUT))
-        # A copy made here may be trained on, unlike tensors of inference mode.
+        # A copy made outside inference mode can be trained on.
         return vectors.to("cpu", torch.float16, copy=True).view(len(crops), self.views, -1)

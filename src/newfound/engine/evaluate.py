@@ -1,4 +1,4 @@
-"""A network applied to whole image sets in evaluation mode, and the protocols on what it says."""
+"""Applies a network to whole image sets in evaluation mode, and scores its predictions."""
 
 from collections.abc import Callable
 
@@ -13,13 +13,14 @@ from newfound.core.learner import Learner, Method
 from newfound.data.augment import evaluation_view
 from newfound.data.dataset import Look, Split, Truth
 from newfound.data.images import ImageSet
-from newfound.engine.device import gentler
+from newfound.engine.device import safer_settings
 from newfound.metrics.calibration import calibration_error, told_right
 from newfound.metrics.outliers import Extent, Flags
 from newfound.metrics.protocols import generalised, summarise, task_agnostic, task_aware
 from newfound.metrics.report import Report
 
 CHUNK = 1000
+"""Images in a forward pass."""
 PART = 100_000
 """Vectors that are compared with their classes at a time."""
 Function = Callable[[Tensor], Tensor]
@@ -40,9 +41,9 @@ class Viewer:
         rows: Tensor | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
-        """`function` of every image, or of those in `rows`, joined along `axis`.
+        """Apply `function` to every image, or to those in `rows`, and join the results along `axis`.
 
-        Where several processes train together, each computes a part.
+        If several processes train together, each computes a part.
         """
         was_training, look = self.learner.training, self.look
         self.learner.eval()
@@ -59,7 +60,7 @@ class Viewer:
         joined = dist.gather(joined, axis, len(rows)) if divided else joined
         if joined.isnan().any():
             raise RunError(
-                f"The network has diverged to NaN. Start a new run with {gentler(self.precision)}."
+                f"Training has diverged to NaN. Start a new run with {safer_settings(self.precision)}."
             )
         return joined
 
@@ -72,7 +73,7 @@ def scores_of(method: Method, viewer: Viewer, images: ImageSet) -> tuple[Tensor,
 
 
 def outside(extent: Extent, images: ImageSet, classes: NDArray[np.integer], viewer: Viewer) -> Flags:
-    """Which vectors are too far from the centres of their classes (n,), a part of them at a time."""
+    """Which vectors are too far from the centres of their classes (n,); reads PART of them at a time."""
     placed, found = images.to(viewer.device), [np.zeros(0, bool)]
     for rows in torch.split(torch.arange(len(images)), PART):
         vectors = viewer.over(placed, lambda x: x, rows=rows.to(viewer.device)).cpu().numpy()
@@ -81,7 +82,7 @@ def outside(extent: Extent, images: ImageSet, classes: NDArray[np.integer], view
 
 
 class TrainingBank:
-    """The whole training set as a learner may use it between epochs (the `Bank` of its contract)."""
+    """The whole training set for use between epochs: the `Bank` of a learner's contract."""
 
     def __init__(self, viewer: Viewer, split: Split) -> None:
         self.viewer, self.split, self.labels = viewer, split, split.labels
@@ -102,8 +103,8 @@ class Evaluator:
     def __call__(self, best_head: int, scores: tuple[Tensor, Tensor] | None = None) -> Report:
         """Task-aware on the novel images of both splits, task-agnostic on the test split.
 
-        Where the pile is or may be mixed, also generalised on both. Pass `scores_of` the unlabelled images if
-        they are already computed.
+        If the pile is or may be mixed, also generalised on both. Pass the `scores_of` the unlabelled images
+        if they are already computed.
         """
         task, truth = self.method.task, self.truth
         pile = scores or scores_of(self.method, self.viewer, self.unlabelled)
@@ -119,6 +120,6 @@ class Evaluator:
         )
 
     def calibration_error(self, ids: NDArray[np.integer], confidence: NDArray[np.floating]) -> float:
-        """Of the confidence (n,) in the classes (n,) that were told for the unlabelled images."""
+        """The error of the confidence (n,) in the classes `ids` (n,) predicted for the unlabelled images."""
         right = told_right(torch.from_numpy(ids), self.truth.labels.cpu(), self.method.task.num_known)
         return calibration_error(torch.from_numpy(confidence), right)

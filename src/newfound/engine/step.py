@@ -1,6 +1,6 @@
 """One training step: draw → batch → forward → loss → backward → update, eager, compiled or as a CUDA graph.
 
-The three modes compute the same; which of them runs is decided here and nowhere else.
+All three modes compute the same. Only this file knows which of them runs.
 """
 
 import gc
@@ -29,7 +29,7 @@ Extra = Callable[[Outputs, Batch], Losses]
 Prepare = Callable[[Draw], Batch]
 Train = Callable[[Batch], None]
 HOST, GPU = "random", "random on the GPU"
-"""The names of the states of random numbers, which no loss has."""
+"""Names of the random states, distinct from those of losses."""
 WARM_UP_STEPS = 3
 """Real steps that run before a capture, so that the optimiser's state and all workspaces exist."""
 COMPILER: dict[str, str | int | bool | Callable[..., object]] = {
@@ -42,7 +42,7 @@ HINTS = ("TensorFloat32 tensor cores", r"\s*Online softmax is disabled")
 
 
 class Step:
-    """Calls with a draw train on it; `sums` holds the losses added up since the last `reset`."""
+    """Trains on each draw it is called with; `sums` holds the losses added up since the last `reset`."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Step:
         self.update(losses)
 
     def backward(self, losses: Losses) -> None:
-        """The gradients of the losses together."""
+        """Compute the gradients of the total loss."""
         self.scaler.scale(total(losses)).backward()  # type: ignore[no-untyped-call]
         dist.average(each.grad for each in self.learner.parameters() if each.grad is not None)
 
@@ -177,7 +177,7 @@ class Step:
 
     @cached_property
     def _stream(self) -> torch.cuda.Stream:
-        """Where a step is warmed up and captured, with priority over what runs beside it."""
+        """The stream for warm-up and capture, with priority over concurrent work."""
         return torch.cuda.Stream(self.device, priority=-1)  # type: ignore[no-untyped-call]
 
     @contextmanager
@@ -195,7 +195,7 @@ class Step:
 
 
 def _snapshot(learner: Learner, device: torch.device) -> Callable[[], None]:
-    """Undoes a forward, which moves statistics and memories and may draw random numbers."""
+    """A function that undoes a forward, which changes statistics and memories and may draw random numbers."""
     buffers, random = [(buffer, buffer.clone()) for buffer in learner.buffers()], random_states(device)
 
     def undo() -> None:
@@ -207,13 +207,13 @@ def _snapshot(learner: Learner, device: torch.device) -> Callable[[], None]:
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
-    """The state of torch's random numbers, and of those on a GPU."""
+    """The states of torch's random number generators, on the host and on a GPU."""
     host = {HOST: torch.get_rng_state()}
     return host | {GPU: torch.cuda.get_rng_state(device)} if device.type == "cuda" else host
 
 
 def set_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
-    """Go on from them; a run may go on with another device."""
+    """Restore the states of random numbers; they may come from another device."""
     torch.set_rng_state(states[HOST])
     if device.type == "cuda" and GPU in states:
         torch.cuda.set_rng_state(states[GPU], device)
@@ -236,7 +236,7 @@ def _compile_errors() -> tuple[type[Exception], ...]:
 
 
 def learner_optimiser(learner: Learner, train: TrainConfig) -> torch.optim.Optimizer:
-    """On every parameter; on a GPU its learning rate is a tensor, so that a captured step can follow it.
+    """The optimiser of all parameters; on a GPU its learning rate is a tensor, which captured steps can read.
 
     Frozen parameters never get a gradient, so they stay as they are.
     """
@@ -256,7 +256,7 @@ def learner_optimiser(learner: Learner, train: TrainConfig) -> torch.optim.Optim
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, lr: float) -> None:
-    """In place where the learning rate is a tensor."""
+    """Set the learning rate, in place if it is a tensor."""
     for group in optimiser.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(lr)
@@ -265,10 +265,10 @@ def set_learning_rate(optimiser: torch.optim.Optimizer, lr: float) -> None:
 
 
 class StepGraph:
-    """Recorded once and replayed with what is copied into its inputs; recording trains nothing.
+    """A step recorded once and replayed on whatever is copied into its inputs; recording trains nothing.
 
-    Augmentation has many short kernels that leave most of a GPU idle, so it runs beside the training. It
-    depends on nothing but its draw: the numbers are those of one after the other.
+    Augmentation has many short kernels that leave most of a GPU idle, so it runs concurrently with training.
+    It depends only on its draw, so the results are those of running one after the other.
     """
 
     def __init__(self, prepare: Prepare, train: Train, draw: Draw, stream: torch.cuda.Stream) -> None:
@@ -279,7 +279,7 @@ class StepGraph:
         like = torch.empty_like
         views, labels, index = self._next.views, self._next.labels, self._next.index
         self._batch = Batch(tuple(map(like, views)), like(labels), like(index))
-        # Another priority than the training stream: otherwise the two could be one and share a workspace.
+        # With the training stream's priority, the two could be the same stream and share a workspace.
         self._beside = torch.cuda.Stream(stream.device, priority=0)  # type: ignore[no-untyped-call]
         self._graph = recorded(self._work, stream)
 
@@ -314,7 +314,7 @@ def _tensors(batch: Batch) -> tuple[torch.Tensor, ...]:
 
 
 def recorded(work: Callable[[], object], stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
-    """A graph that repeats `work` on the same tensors."""
+    """Record a graph that repeats `work` on the same tensors."""
     torch.cuda.synchronize(stream.device)
     graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
     before = torch.cuda.current_stream(stream.device)
@@ -339,10 +339,10 @@ def _without_collection() -> Iterator[None]:
 
 
 def _leave_capture(before: torch.cuda.Stream, stream: torch.cuda.Stream, pool: tuple[int, int]) -> None:
-    """Undo what torch 2.11 leaves behind when a capture fails: its stream, its pool, its random numbers."""
+    """Undo what torch 2.11 leaves behind when a capture fails: the stream, the pool and the random state."""
     torch.cuda.set_stream(before)
     index = stream.device.index
-    with suppress(RuntimeError):  # newer versions have done so themselves
+    with suppress(RuntimeError):  # newer versions do so themselves
         torch._C._cuda_endAllocateToPool(index, pool)
     random = torch.cuda.default_generators[index]
     random.graphsafe_set_state(random.clone_state())

@@ -17,7 +17,7 @@ from newfound.core.learner import Bank, Learner
 from newfound.core.seed import derive
 from newfound.core.settings import TrainConfig
 from newfound.data.loader import Loader
-from newfound.engine.device import gentler
+from newfound.engine.device import safer_settings
 from newfound.engine.step import (
     GPU,
     HOST,
@@ -63,11 +63,11 @@ def lowest(losses: Sequence[float]) -> int:
 
 
 class Paused(Exception):  # noqa: N818 (not an error)
-    """An epoch was stopped after so many of its steps, with what is needed to go on there."""
+    """An epoch was stopped after some of its steps; holds what is needed to continue there."""
 
     def __init__(self, epoch: int, step: int, seconds: float, tensors: dict[str, Tensor]) -> None:
-        """`tensors` are the sums of the losses so far, and the states of random numbers."""
-        super().__init__(epoch, step, seconds, tensors)  # all of them, to be sent to other processes
+        """`tensors` are the sums of the losses so far and the random states."""
+        super().__init__(epoch, step, seconds, tensors)  # all of them, so that it can be pickled
         self.epoch, self.step, self.seconds, self.tensors = epoch, step, seconds, tensors
 
 
@@ -97,10 +97,10 @@ class Trainer:
         paused: Paused | None = None,
         should_pause: Callable[[], bool] = lambda: False,
     ) -> Iterator[EpochRecord]:
-        """Train from `first_epoch`, or where it was `paused`, to the end, a record after each epoch.
+        """Train from `first_epoch`, or from where it was `paused`, to the end; yield a record per epoch.
 
-        `should_pause` is asked after each step, unless several processes train together: the others have
-        begun the whole epoch.
+        `should_pause` is called after each step, unless several processes train together, since the others
+        have already started the whole epoch.
         """
         states = self.optimiser.state_dict(), self.step.scaler.state_dict()
         begun = first_epoch > 0 or paused is not None
@@ -116,7 +116,7 @@ class Trainer:
             yield self.epoch(epoch, notices if first else None, paused if first else None)
 
     def begin(self, begun: bool) -> None:
-        """What comes before the first epoch, unless that was `begun` earlier, in every process."""
+        """Prepare the first epoch, unless it has already `begun`; called in every process."""
         if dist.world() > 1:
             share_statistics(self.learner, self.learner.encoder)
         with self._sharing():
@@ -130,13 +130,13 @@ class Trainer:
     def epoch(
         self, epoch: int, after_step: Callable[[int], None] | None = None, paused: Paused | None = None
     ) -> EpochRecord:
-        """One epoch, in every process."""
+        """Train for one epoch; called in every process."""
         with self._sharing():
             return self._epoch(epoch, after_step, paused or Paused(epoch, 0, 0.0, {}))
 
     @contextmanager
     def _sharing(self) -> Iterator[None]:
-        """All processes train together; at the end, rounding has not made them differ."""
+        """All processes train together; at the end, differences due to rounding are removed."""
         with dist.sharing(self.loader.num_labelled, self.loader.num_unlabelled):
             yield
             dist.broadcast(self.learner.state_dict().values())
@@ -186,19 +186,19 @@ class Trainer:
 
     def _check(self, epoch: int, losses: dict[str, float]) -> None:
         bad = [f"{name} = {value}" for name, value in losses.items() if not math.isfinite(value)]
-        # The losses are those before the last update: the weights after it must be good as well.
+        # The losses were computed before the last update, so the weights are checked too.
         finite = torch.stack([each.isfinite().all() for each in self.learner.state_dict().values()])
         if not bad and not finite.all():
             bad = ["weights that are not finite"]
         if bad:
             raise RunError(
                 f"Training diverged in epoch {epoch + 1} of {self.loader.stage}: {', '.join(bad)}. The last "
-                f"good checkpoint is kept; start a new run with {gentler(self.step.precision)}."
+                f"good checkpoint is kept; start a new run with {safer_settings(self.step.precision)}."
             )
 
 
 def follow() -> None:
-    """Train what the first process trains, until it leaves."""
+    """Follow the first process's orders until it leaves."""
     trainer: Trainer | None = None
     while (order := dist.receive()) is not None:
         if isinstance(order[0], int):
@@ -216,7 +216,7 @@ def follow() -> None:
 class Notices:
     """Logs the time left while the first epoch of a stage is running.
 
-    The first step does not count, since it may compile. Where the host runs ahead of a GPU, the epoch ends
+    The first step does not count, since it may compile. If the host runs ahead of a GPU, the epoch ends
     before the first notice.
     """
 
@@ -237,7 +237,7 @@ class Notices:
 def learning_rate(epoch: int, train: TrainConfig) -> float:
     """Linear warm-up that reaches `lr` in its last epoch, then steps or a cosine down to `min_lr`.
 
-    The warm-up takes half of the epochs at most, so that a short run reaches `lr` too.
+    The warm-up takes at most half of the epochs, so that a short run reaches `lr` too.
     """
     warmup = min(train.warmup, train.epochs // 2)
     if epoch < warmup:

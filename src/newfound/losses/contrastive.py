@@ -11,8 +11,8 @@ def contrast(unit: Tensor, labels: Tensor, tau: float) -> Tensor:
 
         - 1 / |P(i)|  sum_p∈P(i)  log [ exp(<z_i, z_p> / tau) / sum_a≠i exp(<z_i, z_a> / tau) ]
 
-    P(i) are the other views of i's class (Khosla et al., 2020). With two views and a class of its own for
-    each sample this is InfoNCE, in which the positive stands against the 2B - 2 other views (SimCLR).
+    P(i) are the other views of i's class (Khosla et al., 2020). With two views and every sample in its own
+    class this is InfoNCE, in which the positive competes with the 2B - 2 other views (SimCLR).
     """
     views = unit.float().flatten(0, 1)
     itself = torch.eye(len(views), dtype=torch.bool, device=views.device)
@@ -23,9 +23,9 @@ def contrast(unit: Tensor, labels: Tensor, tau: float) -> Tensor:
 
 
 def contrast_terms(unit: Tensor, labels: Tensor, weight: float, tau: float, known_tau: float) -> Losses:
-    """GCD's loss of unit vectors (2, B, D), of which the first N samples have labels (N,).
+    """GCD's loss of unit vectors (2, B, D), the first N samples of which have labels (N,).
 
-    (1 - weight) InfoNCE over all samples + weight times the contrast of classes over the labelled ones.
+    (1 - weight) times InfoNCE over all samples + weight times the contrast of classes over the labelled ones.
     """
     samples = torch.arange(unit.shape[1], device=unit.device)
     return {

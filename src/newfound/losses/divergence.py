@@ -1,7 +1,8 @@
 """Symmetric KL divergence and cross-entropy averaged over pairs without forming them; IIC's constraints.
 
-1/2 [KL(p || q) + KL(q || p)] = 1/2 <p - q, log p - log q> is bilinear in differences, so its mean over pairs
-is a covariance: that of p and log p within a set, plus the product of the differences of means between two.
+1/2 [KL(p || q) + KL(q || p)] = 1/2 <p - q, log p - log q> is bilinear in differences. So its mean over pairs
+within a set is the covariance of p and log p; between two sets, the product of the differences between their
+means is added.
 """
 
 from typing import Literal
@@ -14,7 +15,7 @@ from newfound.losses.prediction import view_mse
 def mean_symmetric_kl(log_p: Tensor, log_q: Tensor, weights: Tensor | None = None) -> Tensor:
     """Log-probabilities (..., N, C) and (..., M, C) → mean divergence over all N x M pairs (...).
 
-    With `weights` (..., M) each is multiplied by that of its second sample.
+    With `weights` (..., M), each divergence is multiplied by the weight of its second sample.
     """
     p_gap = log_p.exp().mean(-2) - _mean(log_q.exp(), weights)
     log_gap = log_p.mean(-2) - _mean(log_q, weights)
@@ -26,7 +27,7 @@ def mean_symmetric_cross_entropy(log_p: Tensor, log_q: Tensor, weights: Tensor |
     """Log-probabilities (..., N, C) and (..., M, C) → mean cross-entropy over all N x M pairs (...).
 
     1/2 [H(p, q) + H(q, p)] is the divergence plus half of each entropy, so it does not reward low entropy.
-    `weights` as above.
+    `weights` are those of `mean_symmetric_kl`.
     """
     cross = log_p.exp().mean(-2) * _mean(log_q, weights) + _mean(log_q.exp(), weights) * log_p.mean(-2)
     return -cross.sum(-1) / 2 * (1 if weights is None else weights.mean(-1))
@@ -46,7 +47,7 @@ def _covariance(log_p: Tensor, dim: int, weights: Tensor | None = None) -> Tenso
 
 
 def _mean(x: Tensor, weights: Tensor | None, dim: int = -2) -> Tensor:
-    """(..., M, C) → (..., C), by `weights` (..., M) if there are any."""
+    """The mean (..., M, C) → (..., C), with `weights` (..., M) if given."""
     if weights is None:
         return x.mean(dim)
     shares = weights / weights.sum(-1, keepdim=True).clamp(min=1e-12)
@@ -64,8 +65,8 @@ def inter_class(
 
     Joint logits (V, K, B, C), N labelled rows first; to be maximised, and bounded only because the logits are
     cosines. `cross` keeps the cross-entropies of the pairs and drops their entropies, which KL rewards for
-    being low. With `num_known`, for a mixed pile, a pair counts as much as its unlabelled sample is predicted
-    to be novel: what is of a known class need not differ from the known classes.
+    being low. With `num_known`, for a mixed pile, a pair has the weight of its unlabelled sample's predicted
+    probability of being novel: a sample of a known class need not differ from the known classes.
     """
     log_p = (logits.float() / tau).log_softmax(-1)
     between = mean_symmetric_kl if form == "full" else mean_symmetric_cross_entropy
@@ -83,10 +84,10 @@ def intra_class(
     norm: Literal["code", "paper"] = "code",
     mixed: bool = False,
 ) -> Tensor:
-    """IIC, Eq. 7: divergence over all pairs of crops, each set through its own head; logits as above.
+    """IIC, Eq. 7: divergence over all pairs of crops, each set with its own head; logits as in `inter_class`.
 
-    All heads share the known logits, so those of the first head are used. The unlabelled samples of a mixed
-    pile go through both.
+    All heads share the known logits, so those of the first head are used. For the unlabelled samples of a
+    mixed pile, the logits of all classes are used.
     """
     known = (logits[:, :1, :N, :num_known].float() / tau).log_softmax(-1)
     novel = (logits[:, :, N:, 0 if mixed else num_known :].float() / tau).log_softmax(-1)

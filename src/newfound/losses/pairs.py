@@ -1,4 +1,4 @@
-"""Losses on pairs of samples with a label "same class" or not, and the objective of RS built on them."""
+"""Losses on pairs of samples that do or do not share a class, and the objective of RS built on them."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Losses between predictions of different views, and the ramp of their weight."""
+"""Losses between predictions of different views, and the ramp for their weight."""
 
 from typing import Literal
 
@@ -23,7 +23,7 @@ def swapped_cross_entropy(
     dim = -1 if axis == "class" else -2
     log_p = (logits.float() / tau).log_softmax(dim)
     every = targets.sum(0, keepdim=True)
-    # A prediction meets the targets of all other views at once: one product instead of one per pair.
+    # Each prediction is multiplied by the sum of the other views' targets: one product, not one per pair.
     others = torch.cat([every - targets, every.expand(V - L, -1, -1, -1)])
     return -(others * log_p).sum(dim).mean(-1).sum(0) / (L * (V - 1))
 

@@ -1,1 +1,1 @@
-"""Modules with parameters: encoders, heads, normalisation, memories."""
+"""Modules with parameters: encoders, heads, normalisation and memories."""

@@ -65,7 +65,7 @@ class MultiHead(nn.Module):
         by_head = F.relu(self.norm(by_sample)).view(B * V, K, hidden).transpose(0, 1)
         projected = torch.baddbmm(self.out_bias, by_head, self.out_weight.mT)
         unit = _unit(projected, self.prototypes)
-        # In V groups: one product would sum the gradient of few prototypes on few cores of a GPU.
+        # In V groups: a single product would sum the gradient of few prototypes on few cores of a GPU.
         both = _cosines(unit.view(K, V, B, -1), self.prototypes[:, None]), unit
         cosines, unit = (x.view(K, B, V, -1).permute(2, 0, 1, 3) for x in both)
         return cosines, unit

@@ -28,7 +28,7 @@ class Memory(nn.Module):
 
     @torch.no_grad()
     def put(self, rows: Tensor) -> None:
-        """Replace the oldest rows with these (n, *shape); of more than `size` rows the last are kept."""
+        """Replace the oldest rows with these (n, *shape); if n > `size`, the last `size` are kept."""
         size = len(self.rows)
         rows = rows.detach()[-size:].to(self.rows.dtype)
         places = (self.place + torch.arange(len(rows), device=self.place.device)) % size
@@ -43,5 +43,5 @@ class Memory(nn.Module):
 
     @property
     def is_full(self) -> Tensor:
-        """(), whether all initial rows were replaced."""
+        """Whether all initial rows have been replaced, ()."""
         return kept(self.filled == len(self.rows))

@@ -1,4 +1,4 @@
-"""BatchNorm of feature maps, fast when compiled, and of projected features, per view."""
+"""BatchNorm for feature maps, fast when compiled, and for projected features, per view."""
 
 from functools import partial
 from typing import Any
@@ -13,10 +13,10 @@ from newfound.core.errors import UsageError
 
 
 def kept(x: Tensor) -> Tensor:
-    """x as a tensor of its own in memory.
+    """A copy of x that compiled code keeps in memory.
 
     Otherwise the compiler recomputes it in every kernel that reads it, and in the backward pass even from a
-    buffer that has changed since.
+    buffer that has since changed.
     """
     if not torch.compiler.is_compiling():
         return x.clone()
@@ -54,7 +54,7 @@ class MapBatchNorm(nn.BatchNorm2d):
 
 
 def share_statistics(network: nn.Module, encoder: Encoder) -> None:
-    """From now on every BatchNorm that sees this process's share of a batch uses the statistics of all.
+    """Make every BatchNorm that sees one process's share of a batch use the statistics of all shares.
 
     Those are the layers of the encoder, and of feature maps anywhere. All others see the whole batch.
     """
@@ -67,9 +67,10 @@ def share_statistics(network: nn.Module, encoder: Encoder) -> None:
 
 
 def shared_batch_norm(layer: nn.modules.batchnorm._BatchNorm, x: Tensor) -> Tensor:
-    """(b, C, ...) normalised with the statistics of all processes, as `nn.SyncBatchNorm` has it on GPUs only.
+    """Normalise (b, C, ...) with the statistics of all processes, as `nn.SyncBatchNorm` does on GPUs only.
 
-    The mean of all is that of their means; the variance, that of the means plus the mean of the variances.
+    The overall mean is the mean of their means; the overall variance is the variance of their means plus the
+    mean of their variances, each weighted by its number of values.
     """
     if not (dist.is_sharing() and layer.training):
         return nn.modules.batchnorm._BatchNorm.forward(layer, x)
@@ -100,7 +101,7 @@ class _Normalise(torch.autograd.Function):
     """Maps (B, C, h, w), and optional maps to add → normalised maps, mean and variance (C,), from two sums.
 
     The gradient derives ReLU's mask from the maps it reads anyway, so it reads two tensors, not three. Only
-    where maps were added does it read the output, which the next convolution keeps in any case.
+    if maps were added does it read the output, which the next convolution keeps anyway.
     """
 
     @staticmethod

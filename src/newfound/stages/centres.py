@@ -34,7 +34,7 @@ CENTRES = TrainConfig(
 )
 """A decay by the factor 1: the learning rate is constant."""
 RESTARTS = 20
-"""Runs of k-means, of which the one with the lowest inertia is kept."""
+"""Runs of k-means; the one with the lowest inertia is kept."""
 
 
 class ClusterHead(nn.Module):

@@ -21,11 +21,11 @@ __all__ = [
     "preprocessing_of",
 ]
 PREFERRED = {"hf:facebook/dinov2-small": "88 MB", "lite0": "17 MB"}
-"""The encoders of photographs to start from, the best first, and the size of their download."""
+"""The recommended encoders for photographs, best first, with the size of their download."""
 
 
 def build_encoder(name: str, pretrained: bool = True) -> Encoder:
-    """The encoder called `name`, with the weights it comes with, if any, or freshly initialised."""
+    """The encoder called `name`, with its pretrained weights, if any, or freshly initialised."""
     encoder = _builder(name)()
     if pretrained:
         encoder.load_pretrained()
@@ -33,14 +33,14 @@ def build_encoder(name: str, pretrained: bool = True) -> Encoder:
 
 
 def preprocessing_of(name: str) -> Preprocessing | None:
-    """How the images of an encoder must come in; None if it takes them as they are."""
+    """The preprocessing of an encoder; None if it takes images as they are."""
     if defined := encoder_class(name):
         return defined.preprocessing_for(name.partition(":")[2])
-    return build_encoder(name, pretrained=False).preprocessing  # a function, which tells only when called
+    return build_encoder(name, pretrained=False).preprocessing  # built by a function
 
 
 def missing(name: str) -> str:
-    """The command that installs what an encoder needs, or fetches it; empty if it is there."""
+    """The command that installs what an encoder needs or downloads it; empty if nothing is missing."""
     defined = encoder_class(name)
     return defined.missing(name.partition(":")[2]) if defined else ""
 
@@ -53,7 +53,7 @@ def encoder_class(name: str) -> type[Encoder] | None:
 
 
 def encoder_for(kind: str, size: int) -> str:
-    """The name of the default encoder for a `kind` of data: images `size` pixels wide, or vectors so long."""
+    """The default encoder for a `kind` of data: images `size` pixels wide, or vectors of length `size`."""
     if kind == "vectors":
         return f"mlp:{size}"
     if kind == "digits" or size <= 16:
@@ -71,7 +71,7 @@ def encoders_with(weights: Mapping[str, Tensor]) -> list[str]:
 
 
 def _builder(name: str) -> Callable[[], Encoder]:
-    """What was registered as `name`, or as `hf:` for `hf:MODEL`."""
+    """The builder registered as `name`, or as `hf:` for `hf:MODEL`."""
     scheme, colon, model = name.partition(":")
     build = ENCODERS.get(scheme + colon)
     return partial(build, model) if colon else build

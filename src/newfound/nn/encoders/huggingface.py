@@ -1,4 +1,4 @@
-"""Models of Hugging Face transformers and of timm, from a folder or the local cache, never the network."""
+"""Models of Hugging Face transformers and timm, from a folder or the local cache, never from the network."""
 
 import json
 import logging
@@ -21,9 +21,9 @@ from newfound.core.files import open_plain, read_bytes, reading
 from newfound.core.registry import register_encoder
 
 IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Mean and standard deviation of models that do not say theirs."""
+"""Mean and standard deviation for models that do not state theirs."""
 BICUBIC = 3
-"""Pillow's number."""
+"""Pillow's number of the bicubic filter."""
 PREPROCESSING = TypeAdapter(Preprocessing)
 INSTALL, INSTALL_TIMM = "pip install 'newfound[hf]'", "pip install timm torchvision"
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @register_encoder("hf:", "any vision model of Hugging Face transformers in the local cache, or hf:./folder")
 class HuggingFace(Encoder):
-    """A vision model or tower: its class token, what its pooling returns, or the mean of its tokens."""
+    """A vision model or tower; the feature is its class token, its pooled output or its mean token."""
 
     licence = "the model's"
 
@@ -92,7 +92,7 @@ class HuggingFace(Encoder):
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """One clear error, and neither progress bars nor reports about the text tower."""
+        """Turn errors into one line; hide progress bars and reports about the text tower."""
         from transformers.utils import logging as reports
 
         level, bars = reports.get_verbosity(), reports.is_progress_bar_enabled()
@@ -118,9 +118,9 @@ class HuggingFace(Encoder):
         return at_least_float32(features)
 
 
-@register_encoder("timm:", "any model of timm whose weights are in that cache")
+@register_encoder("timm:", "any timm model whose weights are in the same cache")
 class Timm(Encoder):
-    """A model of timm without its classifier; its weights come from the cache of Hugging Face."""
+    """A timm model without its classifier; its weights come from the Hugging Face cache."""
 
     licence = "the model's"
 
@@ -175,19 +175,19 @@ def _timm(model: str) -> Any:
 
 
 def _snapshot(model: str) -> Path:
-    """The folder that has a model, which must be there."""
+    """The folder of a model, which must exist."""
     folder = _folder(model)
     if folder is None:
         install = "" if find_spec("transformers") else f"{INSTALL} && "
         raise UsageError(
-            f"The model {model} is not in the local cache of Hugging Face. To fetch it: {install}hf download "
+            f"The model {model} is not in the local Hugging Face cache. To download it: {install}hf download "
             f"{model}"
         )
     return folder
 
 
 def _folder(model: str) -> Path | None:
-    """The folder that has a model: the one named, or the newest in the local cache of Hugging Face."""
+    """The folder of a model: the one named, or the latest in the local Hugging Face cache, if any."""
     path = Path(model).expanduser()
     if path.is_absolute() or model.startswith("."):
         if not (path / "config.json").is_file():
@@ -218,18 +218,18 @@ def _revision(folder: Path) -> str:
 
 
 def _preprocessing(folder: Path) -> Preprocessing:
-    """What preprocessor_config.json says; without it, the size of config.json and ImageNet's colours."""
+    """What preprocessor_config.json says; without it, config.json's size and ImageNet's colours."""
     found = _read(folder / "preprocessor_config.json") or _read(folder / "processor_config.json")
     config = _read(folder / "config.json")
-    with reading(folder, "a model that says how images come in", UsageError):
-        return _said(found.get("image_processor", found), config.get("vision_config", config), folder)
+    with reading(folder, "a model with valid preprocessing", UsageError):
+        return _parsed(found.get("image_processor", found), config.get("vision_config", config), folder)
 
 
-def _said(found: dict[str, Any], config: dict[str, Any], folder: Path) -> Preprocessing:
+def _parsed(found: dict[str, Any], config: dict[str, Any], folder: Path) -> Preprocessing:
     size, crop = found.get("size") or config.get("image_size") or 224, found.get("crop_size")
     crops = bool(found.get("do_center_crop") or found.get("crop_pct"))
     if not found:
-        _warn(folder)
+        _warn_once(folder)
         crops = True
     side, square = _side(size), isinstance(size, dict) and "height" in size
     if crops and crop:
@@ -250,8 +250,8 @@ def _said(found: dict[str, Any], config: dict[str, Any], folder: Path) -> Prepro
 
 
 @cache
-def _warn(folder: Path) -> None:
-    """Once, however often a run builds the encoder."""
+def _warn_once(folder: Path) -> None:
+    """Warn that defaults are used, once, however often a run builds the encoder."""
     log.warning("%s has no preprocessor_config.json; using the mean and std of ImageNet", folder)
 
 

