@@ -97,7 +97,7 @@ def test_it_takes_over_the_classifier_twice_and_the_similarity_network() -> None
 
 def test_weights_without_a_similarity_network_are_refused() -> None:
     weights = Known(SmallEncoder(), TASK, NoSettings()).state_dict()
-    with pytest.raises(CheckpointError, match="not of the stage 'similarity'"):
+    with pytest.raises(CheckpointError, match="not from the stage 'similarity'"):
         method().adopt(weights)
 
 

@@ -90,7 +90,7 @@ def test_weights_of_a_run_keep_the_teacher_that_it_had() -> None:
 
 def test_a_network_without_a_head_cannot_teach() -> None:
     encoder = {f"encoder.{key}": value for key, value in SmallEncoder().state_dict().items()}
-    with pytest.raises(CheckpointError, match="not of the stage 'pretrain'"):
+    with pytest.raises(CheckpointError, match="not from the stage 'pretrain'"):
         rkd().adopt(encoder)
 
 

@@ -1,9 +1,9 @@
-"""What methods share besides mathematics: schedules, settings for a kind of data, the matched track.
+"""Schedules and settings that several methods share, and the matched track.
 
 The matched track has one encoder, one pretraining and one schedule for every method, so that only objectives
-differ. A method keeps its heads, losses and their weights; its number of crops (DTC with a past, KCL and MCL
-use one, all others two); and DTC, KCL and MCL keep the stages that prepare their clusters or similarity
-network, after `known`, which provides the head that two-stage methods are scored with.
+differ. A method keeps its heads, its losses and their weights, and its number of crops: one for KCL, MCL and
+DTC except for its variant pi, two for all others. DTC, KCL and MCL also keep the stages that prepare their
+clusters or similarity network, after `known`, which provides the head that scores two-stage methods.
 """
 
 from collections.abc import Mapping
@@ -98,8 +98,8 @@ RS_IMAGENET = {
 }
 """RS and NCL: no RotNet, but a network trained on the 882 known classes.
 
-Deviation: they load one; here it is trained with DTC's schedule on crops of at least half an image, where
-DTC's crops go down to 8 %.
+Deviation: they load that network; here it is trained with DTC's schedule on crops of at least half an image,
+where DTC's crops go down to 8 %.
 """
 RS_IMAGENET_VIEWS = RS_IMAGENET | {"consistency": 10.0}
 """The same for methods with a consistency weight."""
@@ -145,7 +145,7 @@ IMAGENET = {
     "pretrain.batch_size": 512,
     "pretrain.warmup": 5,
 }
-"""UNO and IIC, for their two GPUs together.
+"""UNO and IIC, whose two GPUs count as one.
 
 Deviation: one process sees the whole batch of 512, so Sinkhorn and the inter-class term see 256 unlabelled
 images instead of 128 per GPU; and the two sets are shuffled independently, where the published loader pairs
@@ -173,7 +173,7 @@ GCD_DIGITS = {
     "augmentation": "v2",
     **DIGITS_PRETRAINING,
 }
-"""Ours; the views must differ by more than a shift of a pixel."""
+"""Ours; the views must differ by more than a shift of one pixel."""
 GCD_OWN = {
     "epochs": 100,
     "pretrain.epochs": 100,
@@ -189,7 +189,7 @@ WITH_CONSTRAINTS: Mapping[str, Overrides] = {
     "with-constraints": _IIC,
     "with-cross-only": {**_IIC, "constraints.form": "cross"},
 }
-"""Variations of a method with joint logits: IIC's weights for CIFAR10 and CIFAR100-50, on any data."""
+"""Variations of methods with joint logits, with IIC's weights for CIFAR10 and CIFAR100-50 on any data."""
 
 _MATCHED: Overrides = {
     "encoder": "auto",
@@ -230,5 +230,5 @@ def must_hold(weights: Mapping[str, Tensor], part: str, stage: str) -> None:
     """Refuse weights without `part`, which would otherwise silently keep its random initial values."""
     if not any(key.startswith(f"{part}.") for key in weights):
         raise CheckpointError(
-            f"The pretrained weights have no {part}.* tensors: they are not of the stage {stage!r}."
+            f"The pretrained weights have no {part}.* tensors: they are not from the stage {stage!r}."
         )

@@ -1,29 +1,30 @@
-"""Centroids: clusters in the metric that the known classes teach (ours), for embeddings.
+"""Centroids: clusters in a metric learned from the known classes (ours), for embeddings.
 
     x = unit(W P (z - mean)),  W = (S + lambda mean-eigenvalue(S) I)^(-1/2),  S: covariance within classes
     x' = unit(x + sum of the k nearest x),  centres: k-means of x', then  mu_c = unit(sum_i q_ic x'_i),
     q_i = softmax(x'_i mu / tau + b),  b such that every class has its share of the images (Sinkhorn)
 
-No network is trained. How much to whiten is decided by hiding known classes: the lambda that finds them best
-is used for the novel ones. Equal shares gain where classes are of equal size and cost more where they are
-not, so they are asked for only if the clusters of the pile are hardly more uneven than those of hidden
-classes, of which equally many images are taken. Otherwise b = 0.
+No network is trained. The amount of whitening is chosen by hiding known classes: the lambda that finds them
+best is used for the novel ones. Equal shares help if classes are of equal size, and hurt more if they are
+not, so they are used only if the clusters of the pile are hardly more uneven than those of hidden classes,
+with the same number of images from each. Otherwise b = 0.
 
-A mixed pile is divided first, by how much more like known classes than like novel ones an image is
-(`pseudo.likeness`), which also tells the share pi of its images that are known. Those that look least known
-are clustered as a pile of novel classes is, somewhat more than 1 - pi of them: novel images that are left out
-cost more than known ones that are not. With the mu of the clusters 1 - pi of the pile are novel, by
-<x, labelled> + <x, means> - <x, clustered> - <x, mu>.
+A mixed pile is divided first, by how much more an image looks like known classes than like novel ones
+(`pseudo.likeness`), which also estimates the share pi of its images that are known. The images that look
+least known are clustered like a pile of novel classes. These are somewhat more than 1 - pi of the pile, since
+leaving out a novel image costs more than including a known one. Once the mu of the clusters are found, the
+share 1 - pi of the pile with the lowest <x, labelled> + <x, means> - <x, clustered> - <x, mu> is novel.
 
 So far an image is known or not. Now a softmax regression over all classes, which starts at the means and the
-mu and is pulled back to them, learns from the labels and from its own answers on the pile, a few times:
+mu and is penalised for leaving them, learns from the labels and from its own answers on the pile, a few
+times:
 
     q_i = softmax(V x_i / tau + b),  targets (q_i + mean of q over x_i and the k nearest) / 2
 
-Labelled images are among the nearest, with their labels for q. b is such that the known classes together have
-a share pi of the pile and the novel ones the rest, in equal shares if they are asked for; at last such that
-a share pi of the images is put into known classes, or where a gap between known and novel ones is clear, up
-to that.
+Labelled images can be among the nearest, with their labels as q. b gives the known classes together a share
+pi of the pile and the novel ones the rest, in equal shares if these are used. In the end b is shifted so that
+a share pi of the images is put into known classes or, if there is a clear gap between known and novel images
+near pi, the images on the known side of it.
 
 Shapes: n unlabelled samples, D features, P principal components, C = C_l + C_u classes.
 """
@@ -97,7 +98,7 @@ SOME = 5_000
     ours={
         "digits": DIGITS_PRETRAINING,
         "own": {"pretrain.epochs": 100, "pretrain.batch_size": 64, "pretrain.lr": 0.05},
-        # Its work grows with the square of what it is given.
+        # The work grows with the square of the number of vectors.
         "vectors": {"encoder": "identity", "pretrain.epochs": 0, "sample": 50_000},
     },
 )
@@ -113,15 +114,17 @@ class Centroids(Method):
 
     @dataclass(frozen=True)
     class Config:
-        components: Positive = setting(512, "principal components, at most; no more than half of the images")
+        components: Positive = setting(
+            512, "maximum number of principal components; never more than half the number of images"
+        )
         neighbours: Count = setting(10, "neighbours that a vector is averaged with")
-        restarts: Positive = setting(10, "runs of k-means; swaps improve the one with the lowest inertia")
+        restarts: Positive = setting(10, "runs of k-means; the one with the lowest inertia is then improved")
         trials: Count = setting(
-            10, "times that known classes are hidden to choose how much to whiten; 0: not at all"
+            10, "how often known classes are hidden to choose the amount of whitening; 0: no whitening"
         )
         prior: Literal["auto", "equal", "learned"] = setting(
             "auto",
-            "sizes of the classes; auto: equal if four classes are known and clusters are even enough",
+            "class sizes; auto: equal if at least four classes are known and the clusters are even enough",
         )
         tau: PositiveFloat = setting(0.1, "softmax temperature")
 
@@ -189,7 +192,7 @@ class Centroids(Method):
         usual: float,
         random: torch.Generator,
     ) -> None:
-        """Centres and offsets of all classes for a mixed pile."""
+        """Set the centres and offsets of all classes for a mixed pile."""
         num_known, k, tau = self.task.num_known, self.task.num_novel, self.config.tau
         likeness = Likeness(known, left, labels, pile)
         share, clear = likeness.share()
@@ -214,7 +217,7 @@ class Centroids(Method):
         self.number(found[found >= 0])
 
     def number(self, found: Tensor) -> None:
-        """Number the novel classes by their sizes, then by their first images; found (n,) are theirs."""
+        """Order the novel classes by size, then by first image; `found` (n,) are the images' classes."""
         num_known, n = self.task.num_known, len(found)
         sizes, rows = found.bincount(minlength=self.task.num_novel), torch.arange(n, device=found.device)
         first = torch.full_like(sizes, n).scatter_reduce(0, found, rows, "amin")
@@ -227,7 +230,8 @@ class Centroids(Method):
     ) -> None:
         """Fit V and b to labels (n_l,) and to the pile's answers, of which q (n, C) are the first.
 
-        Groups (C,) of classes have their shares (G,) of the pile. V and b are stored as centres and offsets.
+        The groups (C,) of classes have the shares (G,) of the pile. V and b are stored as centres and
+        offsets.
         """
         x, y, start = torch.cat([known, pile]), F.one_hot(labels, len(groups)).to(q), self.centres.clone()
         k = min(self.config.neighbours + 1, len(x))
@@ -242,7 +246,8 @@ class Centroids(Method):
     def choose(self, points: Tensor, labels: Tensor) -> tuple[float, float]:
         """The lambda that finds hidden known classes best, and how uneven their clusters are, on average.
 
-        Of equals the most cautious. It depends on the data alone, so that runs with other seeds agree on it.
+        Ties go to the most cautious. The choice depends only on the data, so runs with other seeds agree on
+        it.
         """
         scores, uneven = dict.fromkeys(SHRINKAGES, 0.0), dict.fromkeys(SHRINKAGES, 0.0)
         if self.task.num_known < FEWEST:
@@ -265,7 +270,7 @@ class Centroids(Method):
         return best, uneven[best] / trials
 
     def _hidden_classes(self, random: torch.Generator) -> Iterator[Tensor]:
-        """As many known classes as are looked for, half of them at most, drawn anew each time."""
+        """For each trial, as many random known classes as there are novel ones, but at most half of them."""
         number = min(max(self.task.num_novel, 2), self.task.num_known // 2)
         for _ in range(self.config.trials):
             order = torch.randperm(self.task.num_known, generator=random, device=random.device)
@@ -295,7 +300,7 @@ class Centroids(Method):
 
     def both_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
         x = self.whitened(images)
-        with torch.autocast(x.device.type, enabled=False):  # near `limit`, cosines hardly differ
+        with torch.autocast(x.device.type, enabled=False):  # cosines differ little
             return self._both(x)
 
     def _both(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -310,7 +315,7 @@ class Centroids(Method):
 
 
 def settle(x: Tensor, start: Tensor, tau: float) -> tuple[Tensor, Tensor]:
-    """Unit vectors (n, P), centres (k, P) → centres and offsets b (k,) after some rounds, of equal shares."""
+    """Unit vectors (n, P), centres (k, P) → centres and offsets b (k,) that give clusters equal shares."""
     centres, each = start, torch.arange(len(start), device=x.device)
     shares = torch.full((len(start),), 1 / len(start), device=x.device)
     for _ in range(ROUNDS):
@@ -320,7 +325,7 @@ def settle(x: Tensor, start: Tensor, tau: float) -> tuple[Tensor, Tensor]:
 
 
 def regress(x: Tensor, targets: Tensor, first: Tensor, start: Tensor, tau: float) -> Tensor:
-    """Vectors (n, P), targets (n, C), V at first and at the start (C, P) → V (C, P) after L-BFGS on
+    """Vectors (n, P), targets (n, C) → V (C, P), found by L-BFGS from `first` (C, P), which minimises
 
     mean_i  - sum_c t_ic log softmax(V x_i / tau)_c  +  pull || V - start ||²
     """
@@ -337,9 +342,9 @@ def regress(x: Tensor, targets: Tensor, first: Tensor, start: Tensor, tau: float
 
 
 def valley(values: Tensor, part: float) -> Tensor:
-    """The quantile `part` of the values (n,), or a deep minimum of their density about there.
+    """The quantile `part` of the values (n,), or a deep valley of their density near it.
 
-    It trades how low the density is for how far from the quantile it is.
+    The choice of the valley weighs how low the density is against how far it is from the quantile.
     """
     ordered, n = values.sort().values, len(values)
     half = max(n // 100, 1)
@@ -353,13 +358,13 @@ def valley(values: Tensor, part: float) -> Tensor:
 
 
 def unevenness(x: Tensor, centres: Tensor) -> float:
-    """The standard deviation of the sizes of clusters, of their mean: vectors (n, P), centres (k, P)."""
+    """Vectors (n, P), centres (k, P) → the standard deviation of cluster sizes, relative to their mean."""
     sizes = (x @ centres.T).argmax(1).bincount(minlength=len(centres)).double()
     return float(sizes.std(correction=0) / sizes.mean())
 
 
 def balance(logits: Tensor, groups: Tensor, shares: Tensor) -> Tensor:
-    """Logits (n, k), groups (k,) → offsets (k,) with which the softmax gives them their shares (G,)."""
+    """Logits (n, k), groups (k,) → offsets (k,) with which the softmax gives the groups their shares (G,)."""
     weights = (logits - logits.amax(1, keepdim=True)).double().exp()
     wanted, scale = len(logits) * shares.double(), weights.new_ones(len(shares))
     for _ in range(SCALINGS):
@@ -370,7 +375,7 @@ def balance(logits: Tensor, groups: Tensor, shares: Tensor) -> Tensor:
 
 
 def _at_most(labels: Tensor, number: int, random: torch.Generator) -> Tensor:
-    """Rows (m,) of at most `number` samples of each class, at random."""
+    """Random rows (m,), at most `number` of each class."""
     order = torch.randperm(len(labels), generator=random, device=random.device)
     grouped = order[labels[order].argsort(stable=True)]
     first = torch.searchsorted(labels[grouped].contiguous(), labels[grouped].contiguous())

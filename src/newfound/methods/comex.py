@@ -5,7 +5,7 @@
 Two groups of experts, each over all classes. Class-wise: h for the known and g for the novel ones, as in UNO;
 their losses are L_CE and L_over. Batch-wise: b, trained on labelled samples only, and n, trained on
 unlabelled ones; their losses have a prime. The norms penalise b's novel and n's known logits, so that the
-logits of all experts can be added at test time, when the set of an image is unknown.
+logits of all experts can be added at test time, when it is unknown which set an image belongs to.
 
 A target is the mean of Sinkhorn's assignments of both groups, mixed with the targets of neighbours in a
 memory of recent batches once it is full, and sharpened.
@@ -14,8 +14,8 @@ Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), 
 C = C_l + C_u classes, d projected dimensions.
 
 `logits`, which the constraints use, are the class-wise ones. The norms are Frobenius norms of whole tensors,
-as published: they grow with the square root of the batch size, and b counts once per head. Scores among novel
-classes only leave b out, since it was never trained on their samples.
+as published: they grow with the square root of the batch size, and b counts once per head. Scores among the
+novel classes alone leave b out, since it was never trained on their samples.
 
 Deviation: given UNO's checkpoints, the published code silently starts with a random known-class head, since
 it expects another name; here h is loaded. b starts fresh in both. The best head is the one with the lowest
@@ -24,8 +24,8 @@ adds in place, so that the known logits of a known image contain b twice and the
 twice, which reveals the set. BatchNorm of the encoder sees all crops of one size together. Targets have no
 gradient; in the published code they reach the features through the neighbours and the sharpening.
 
-The memory stores Sinkhorn's targets; clustering and over-clustering have separate memories; every expert sees
-all samples but is trained and penalised on its own; b's logits of the over-clusters, which it lacks, are 0.
+The memory stores Sinkhorn's targets. Clustering and over-clustering have separate memories. Every expert sees
+all samples but is trained and penalised on its own ones. b has no over-clusters; their logits are 0.
 """
 
 from dataclasses import dataclass

@@ -12,10 +12,10 @@ is scored, as in the published code: the local one only teaches it.
 Shapes: V = 2 views, 2 branches (the global one first), B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes.
 
-Deviation: from the published code, which covers fine-grained data only, but not from the paper: in that code
-the local heads see the features of the global branch, and the local pairs compare a view with itself. Maps of
-2 x 2 cells keep their border, since they have no interior. The last epoch counts, where that code keeps the
-one of highest accuracy on the novel classes.
+Deviation: not from the paper, but from the published code, which covers fine-grained data only: there the
+local heads see the features of the global branch, and the local pairs compare a view with itself. Maps of
+2 x 2 cells keep their border, since they have no interior. The last epoch is kept, where that code keeps the
+one with the highest accuracy on the novel classes.
 """
 
 from collections.abc import Mapping
@@ -52,8 +52,8 @@ DECAY = 0.99
 
 @register(
     "dualrank",
-    # The paper's schedules for these are not known, so RS's, which it builds on.
-    # docs/lab-notes.md has how the values for digits were chosen.
+    # The paper's schedules for these are unknown, so they are those of RS, which it builds on.
+    # docs/lab-notes.md says how the values for digits were chosen.
     ours={
         "cifar10": RS_CIFAR,
         "cifar100": RS_CIFAR100,

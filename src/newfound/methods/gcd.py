@@ -7,17 +7,17 @@ over those of the labelled ones, with 0.07. Then semi-supervised k-means on the 
 
     minimise  sum_i min_c || x_i - mu_c ||²  +  sum_j || x_j - mu_(y_j) ||²   over the centres mu
 
-i over the unlabelled images, j over the labelled ones, which stay in their classes. Known centres start at
-the means of their classes, novel ones by k-means++ given those; of many starts the one of lowest inertia
-counts.
+i runs over the unlabelled images, j over the labelled ones, which stay in their classes. Known centres start
+at the means of their classes, novel ones at points that k-means++ adds to those. Of many starts the one with
+the lowest inertia is kept.
 
 Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
 
-Deviation: the encoder is any that is given, not DINO's ViT-B/16 of which the last block is trained, and one
-that is not pretrained is first trained on the labelled images. The authors' g has one linear layer more, with
-65,536 outputs. The network of the last epoch is used, not the one that is best on test images of known
-classes. k-means++ is greedy. Where all unlabelled images are novel, they are clustered without the known
-centres. Before the last epoch, centres come from one start.
+Deviation: any encoder can be used, where the authors train the last block of DINO's ViT-B/16; one that is not
+pretrained is first trained on the labelled images. The authors' g has one more linear layer, with 65,536
+outputs. The network of the last epoch is used, not the one that is best on test images of known classes.
+k-means++ is greedy. If all unlabelled images are novel, they are clustered without the known centres. Before
+the last epoch, k-means has a single start.
 """
 
 from dataclasses import dataclass
@@ -58,8 +58,8 @@ class GCD(Method):
         hidden: Positive = setting(2048, "hidden width of the projector")
         projection: Positive = setting(256, "output dimensions of the projector")
         restarts: Positive = setting(100, "runs of k-means; the one with the lowest inertia is kept")
-        iterations: Positive = setting(200, "iterations of k-means at most")
-        tau: PositiveFloat = setting(0.1, "softmax temperature of the scores; decides no class")
+        iterations: Positive = setting(200, "maximum number of iterations of k-means")
+        tau: PositiveFloat = setting(0.1, "softmax temperature of the scores; does not change the classes")
 
     centres: Tensor
 
@@ -75,7 +75,7 @@ class GCD(Method):
         self.cluster(bank, self.config.restarts)
 
     def cluster(self, bank: Bank, restarts: int) -> None:
-        """The centres of all classes, from the features as they are now."""
+        """Set the centres of all classes from the current features."""
         known, pile = (F.normalize(each(self.encoder), dim=-1) for each in (bank.labelled, bank.unlabelled))
         random = torch.Generator(known.device).manual_seed(int(torch.randint(2**31, ()).item()))
         settings = {"restarts": restarts, "iterations": self.config.iterations}

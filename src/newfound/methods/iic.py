@@ -9,8 +9,8 @@ The paper's ablations are settings: alpha=0 and beta=0 switch a constraint off, 
 the variation cross-only the inter-class term, taken from the settings `constraints.*`, keeps only its
 cross-entropies and so no longer rewards low entropy.
 
-Our extension to mixed piles: the targets of unlabelled images are among all classes, and a pair counts in
-L_inter as much as its unlabelled image is predicted to be novel.
+Our extension to mixed piles: unlabelled images have targets among all classes, and the weight of a pair in
+L_inter is the predicted probability that its unlabelled image is novel.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ from newfound.pseudo.sinkhorn import unified_targets
         "cifar100-50": {"overcluster": 3},
         "imagenet-30": IMAGENET | {"heads": 2, "overcluster": 4, "lr": 0.2},
     },
-    # docs/lab-notes.md has how these values of alpha were chosen.
+    # docs/lab-notes.md says how these values of alpha were chosen.
     ours={"digits": DIGITS | {"alpha": 0.01}, "own": OWN | {"alpha": 0.01}, "vectors": VECTORS},
     variations={
         "inter-only": {"beta": 0.0},

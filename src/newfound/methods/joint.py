@@ -54,7 +54,7 @@ _CIFAR100 = {"consistency": 50.0, "rampup": 150}
             "batch_size": 512,
             "labelled_share": "three-quarters",
         },
-        # docs/lab-notes.md has how tau was chosen.
+        # docs/lab-notes.md says how tau was chosen.
         "digits": {
             "tau": 0.5,
             "epochs": 40,
@@ -86,7 +86,9 @@ class Joint(Method):
         agreement: Count = setting(
             0, "minimum number of hashes that the images of a pair share; 0: chosen by F1 on labelled pairs"
         )
-        calibration: TwoOrMore = setting(2000, "labelled images used to choose it after each epoch")
+        calibration: TwoOrMore = setting(
+            2000, "labelled images used to choose the agreement after each epoch"
+        )
 
     windows: Tensor
     mu: Tensor

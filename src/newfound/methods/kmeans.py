@@ -5,8 +5,8 @@
 Shapes: n unlabelled samples, D features, C = C_l + C_u classes.
 
 Deviation: the papers report no task-agnostic accuracy of k-means; here an image belongs to the nearest of the
-known classes' means and the novel centres. Of a mixed pile there are C centres, and those that hold most
-labelled images of a known class, one for each, are taken for it.
+known classes' means and the novel centres. A mixed pile has C centres, and each known class takes the one
+that holds most of its labelled images.
 """
 
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ class FeatureKMeans(Method):
 def known_first(distances: Tensor, labels: Tensor, task: Task) -> Tensor:
     """Distances (N, C) of labelled images of classes (N,) → an order (C,) of the centres.
 
-    The first C_l are those that hold most images of the known classes, each of another one.
+    The first C_l are matched to the known classes, so that they hold as many of their images as possible.
     """
     nearest = distances.argmin(1).cpu()
     classes = match(confusion(nearest, labels.cpu(), task.num_classes, task.num_known))

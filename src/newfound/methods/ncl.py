@@ -12,9 +12,9 @@ Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l +
 
 Deviation: in RotNet, see its stage. Neighbours come from the memory only, so that targets sum to one; in the
 published code the other view may be one of them, and then they sum to less. L_ncl starts in the second epoch,
-as published, and once its memory is full, which on the benchmarks it is by then. An image in the memory has
-the same labelled partners for all samples of a step. Hard negatives are part of the paper's method and thus
-on, except for CIFAR10, where they are known to collapse at times.
+as published, but not before its memory is full; on the benchmarks it is full by then. An image in the memory
+has the same labelled partners for all samples of a step. Hard negatives are part of the paper's method and
+thus on, except for CIFAR10, where training with them is known to collapse at times.
 """
 
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ class NCL(Method):
         hard_negatives: Count = setting(0, "hard negatives per unlabelled image; 0: none")
         hard_from: Count = setting(3, "first epoch with hard negatives, counted from 0")
         farthest: Positive = setting(400, "most distant images in the memory, mixed into hard negatives")
-        partners: Positive = setting(5, "labelled images that each of them is mixed with, in two ratios")
+        partners: Positive = setting(5, "labelled images that each of these is mixed with, in two ratios")
 
     def __init__(self, encoder: Encoder, task: Task, config: Config) -> None:
         super().__init__(encoder, task, config)
@@ -196,14 +196,15 @@ def neighbour_contrast(
 
 
 def _similarities(q: Tensor, k: Tensor, memory: Tensor, tau: float) -> tuple[Tensor, Tensor]:
-    """(n,) with the other view and (n, K) with the memory."""
+    """Scaled similarities (n,) with the other view and (n, K) with the memory."""
     return (q * k).sum(1) / tau, q @ memory.mT / tau
 
 
 def mixtures(unlabelled: Tensor, labelled: Tensor, partners: Tensor) -> Tensor:
     """Rows (K, D), rows (L, D) and `partners` (R, K) among the latter → (2R, K, D), of unit length.
 
-    Each row is mixed with each of its partners 2 : 1 and 1 : 2: of no class, but close to novel ones.
+    Each row is mixed with each of its partners in the ratios 2 : 1 and 1 : 2. A mixture is of no class, but
+    close to novel ones.
     """
     mates = labelled[partners]
     return F.normalize(torch.cat([2 * unlabelled + mates, unlabelled + 2 * mates]), dim=-1)
@@ -212,7 +213,7 @@ def mixtures(unlabelled: Tensor, labelled: Tensor, partners: Tensor) -> Tensor:
 def hardest_mixtures(q: Tensor, memory: Tensor, mixed: Tensor, farthest: int, count: int) -> Tensor:
     """Samples (M, D), rows (K, D) and their mixtures (R, K, D) → cosines with the nearest (M, count).
 
-    A sample sees only mixtures of the `farthest` rows from it, which are hardly of its class.
+    A sample sees only mixtures of the `farthest` rows from it, which are unlikely to be of its class.
     """
     far = (q @ memory.mT).topk(farthest, dim=1, largest=False).indices
     cosines = (q @ mixed.flatten(0, 1).mT).view(len(q), *mixed.shape[:2])

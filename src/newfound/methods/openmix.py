@@ -9,10 +9,10 @@ predictions of g in the same way; p = softmax([h, g]); e = max(eta, 1 - eta), et
 
 Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
 
-Deviation: the paper has no code, and only its idea could be checked here: every constant of the second line
-is from memory, as is that the first is RS's; those for digits are calibrated on known digits, see
-docs/lab-notes.md. Every unlabelled image is mixed as if it were an anchor but only anchors count, so that
-shapes stay static. BatchNorm sees the mixtures as a batch of their own.
+Deviation: the paper has no code, and only its idea could be checked here. Every constant of the second line
+is from memory, as is the use of RS's objective for the first; those for digits are calibrated on known
+digits, see docs/lab-notes.md. Every unlabelled image is mixed as if it were an anchor but only anchors count,
+so that shapes stay static. BatchNorm sees the mixtures as a separate batch.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ from newfound.pseudo.sinkhorn import joint_targets
 
 @register(
     "openmix",
-    # RS's values; docs/lab-notes.md has how those for digits were chosen.
+    # RS's values; docs/lab-notes.md says how those for digits were chosen.
     ours={
         "cifar10": RS_CIFAR,
         "cifar100": RS_CIFAR100,

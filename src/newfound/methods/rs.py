@@ -8,8 +8,8 @@ RS+ classifies all classes with h only, which is trained on g's predictions of t
 
 Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
 
-Deviation: in RotNet, see its stage; RS, which the paper scores task-aware only, is scored task-agnostically
-with h and g next to each other; RS+ is scored without matching for known classes, like every other method.
+Deviation: in RotNet, see its stage. RS, which the paper scores task-aware only, is scored task-agnostically
+with h and g side by side. RS+ is scored without matching known classes, like every other method.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ from newfound.methods._recipes import (
 from newfound.nn.heads import LinearHead
 from newfound.pseudo.pairs import equal_top_k
 
-# docs/lab-notes.md has how the value for digits was chosen.
+# docs/lab-notes.md says how the value for digits was chosen.
 _OURS: dict[str, Overrides] = {
     "digits": RS_DIGITS | {"top": 1},
     "own": RS_OWN,

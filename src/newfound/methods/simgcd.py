@@ -4,17 +4,16 @@
 
     L_cluster = mean over both views of  H(softmax(l' / tau_t), softmax(l / tau))  +  epsilon (log C - H(p))
 
-l are the cosines of the features with C prototypes of unit length, l' those of the other view, which get no
+l are the cosines of the features with C prototypes of unit length, l' those of the other view, without
 gradient; p is the mean of softmax(l / tau) over the batch and both views. tau_t falls from 0.07 to 0.04 in
 the first epochs. L_cluster and L_InfoNCE are over all images, L_CE and L_SupCon over the labelled ones. The
 two contrasts are GCD's, on the projections g(z).
 
 Shapes: V = 2 views, B = N + M samples (N labelled first), D features, C = C_l + C_u classes.
 
-Deviation: the encoder is any that is given, not DINO's ViT-B/16 of which the last block is trained, and one
-that is not pretrained is first trained on the labelled images. Weight decay applies to every parameter, not
-to matrices alone. N and M are a half of each batch, where the authors draw each image from either set by
-chance.
+Deviation: any encoder can be used, where the authors train the last block of DINO's ViT-B/16; one that is not
+pretrained is first trained on the labelled images. Weight decay applies to every parameter, not only to
+matrices. N and M are each half of a batch, where the authors draw every image from either set at random.
 """
 
 import math
@@ -53,11 +52,13 @@ class SimGCD(Method):
     @dataclass(frozen=True)
     class Config:
         supervised: Share = setting(0.35, "weight lambda of the terms with labels")
-        entropy: NonNegative = setting(2.0, "weight epsilon of the mean's entropy; more: more equal classes")
+        entropy: NonNegative = setting(
+            2.0, "weight epsilon of the entropy of the mean prediction; larger: more equal class sizes"
+        )
         tau: PositiveFloat = setting(0.1, "softmax temperature")
-        teacher_tau: PositiveFloat = setting(0.04, "softmax temperature of the other view, at last")
-        first_teacher_tau: PositiveFloat = setting(0.07, "softmax temperature of the other view, at first")
-        teacher_epochs: Count = setting(30, "epochs in which the one becomes the other")
+        teacher_tau: PositiveFloat = setting(0.04, "final softmax temperature of the other view")
+        first_teacher_tau: PositiveFloat = setting(0.07, "initial softmax temperature of the other view")
+        teacher_epochs: Count = setting(30, "epochs in which first_teacher_tau falls to teacher_tau")
         contrast_tau: PositiveFloat = setting(1.0, "temperature of InfoNCE")
         known_tau: PositiveFloat = setting(0.07, "temperature of the supervised contrast")
         hidden: Positive = setting(2048, "hidden width of the projector")
@@ -92,7 +93,7 @@ class SimGCD(Method):
 
 
 def teacher_temperature(clock: Clock, config: SimGCD.Config) -> Tensor:
-    """tau_t of the epoch: linear from the first to the last epoch of its fall, then constant."""
+    """tau_t of the epoch: it falls linearly for `teacher_epochs`, then stays constant."""
     if not config.teacher_epochs:
         return torch.full_like(clock.epoch, config.teacher_tau)
     share = (clock.epoch / max(config.teacher_epochs - 1, 1)).clamp(max=1)

@@ -5,7 +5,7 @@
 Shapes: V views (L large first), K heads, B = N + M samples (N labelled first), D features,
 C = C_l + C_u classes.
 
-Our extension to mixed piles: the targets of unlabelled images are among all classes.
+Our extension to mixed piles: unlabelled images have targets among all classes.
 
 Deviation: v1 follows the code that produced the paper's numbers, not its text: the softmax runs over the
 batch, not over the classes, which the authors later called an oversight that worked; softmax_axis=class is
