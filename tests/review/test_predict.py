@@ -182,9 +182,9 @@ def test_what_cannot_be_read_is_left_out(place: Path, tmp_path: Path) -> None:
 def test_other_answers_in_the_folder_are_refused(place: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     newfound.predict_parts(place / "runs/frozen", place / "new" / "x", out, verbose=False)
-    with pytest.raises(UsageError, match="holds Parquet files that are no predictions of this run"):
+    with pytest.raises(UsageError, match="holds Parquet files that are not predictions of this run"):
         newfound.predict_parts(place / "runs/trained", place / "new", out, verbose=False)
-    with pytest.raises(UsageError, match="holds Parquet files that are no embeddings"):
+    with pytest.raises(UsageError, match="holds Parquet files that are not embeddings"):
         newfound.embed(place / "new", "quarters", out, verbose=False)
     with pytest.raises(UsageError, match="lies inside the image folder"):
         newfound.predict_parts(place / "runs/frozen", place / "new", place / "new" / "out", verbose=False)

@@ -30,18 +30,18 @@ CHANNELS = (1, 3, 4)
 DIM = 63
 """Images without a larger value look too dark."""
 HIGHEST = 2**62
-"""The highest class, which leaves numbers for new ones."""
+"""The highest class number, which leaves numbers for new classes."""
 UNLABELLED = -1
 
 
 class ArrayImages(ResidentImages):
-    """Images that were passed in Python: squares of one size, and for pretrained encoders as they were."""
+    """Images passed in Python: squares of one size, and the originals for pretrained encoders."""
 
     whole: Sequence[Array] = ()
     """(n,) uint8 (H, W) or (H, W, C), of any size."""
 
     def picture(self, row: int) -> tuple[Image.Image, str]:
-        """An image as it was, in RGB, and its digest."""
+        """An original image in RGB, and its digest."""
         image = _rgb(self.whole[row])
         return image, digest_of(str(image.size).encode() + image.tobytes())
 
@@ -88,18 +88,18 @@ def array_images(images: Arrays, size: Size) -> ArrayImages:
 
 
 def dark_warnings(*sets: ResidentImages) -> tuple[str, ...]:
-    """A warning if no image has a bright pixel: the values are probably of another scale."""
+    """A warning if no image has a bright pixel: the values probably have another scale."""
     top = max(int(each.pixels.max()) for each in sets if len(each))
     if top > DIM:
         return ()
     return (
         "The images look too dark: values should span 0 (black) to 255 (white) for uint8, 0 to 1 for floats, "
-        f"and the largest is {top} of 255. Scale all images in the same way, new ones too.",
+        f"but the largest is {top} of 255. Scale all images in the same way, including new ones.",
     )
 
 
 def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
-    """(n,) the place of each label among the classes, -1 for none; and the classes, in order.
+    """The position of each label among the classes (n,), -1 for none, and the classes in order.
 
     Labels are whole numbers from 0, or strings. Among strings "-1" stands for none, which is what
     np.array(["cat", -1]) holds.
@@ -120,13 +120,13 @@ def encoded(labels: Labels, number: int) -> tuple[Classes, Array]:
             return places, classes
         got = f"{given.min()} to {given.max()}"
     raise DataError(
-        f"Each sample needs a label, a whole number from 0 to 2**62 or a string, or -1 for none; got {got}."
+        f"Each sample needs a label: a whole number from 0 to 2**62 or a string, or -1 for none; got {got}."
     )
 
 
 def _checked(images: Arrays) -> list[Array]:
     shape: tuple[int, ...] = getattr(images, "shape", (len(images),))
-    # The rows of one colour image would pass for grey ones.
+    # The rows of a single colour image would pass for grey images.
     if len(shape) == 2 or (len(shape) == 3 and shape[-1] in CHANNELS) or not len(images):
         raise DataError(
             f"Images must be (n, H, W) or (n, H, W, C) with n > 0, got {shape}. Use from_embeddings for "

@@ -1,4 +1,4 @@
-"""Images as a pretrained encoder takes them: undistorted squares, in one or more views."""
+"""Crops images to what a pretrained encoder takes: undistorted squares, in one or more views."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ class Crops:
     """The crops of some images; files that could not be read are left out."""
 
     pixels: Tensor
-    """(n, C, S, S, 3) uint8, as Pillow has them; the next crops may overwrite them."""
+    """(n, C, S, S, 3) uint8 in Pillow's layout; the next batch may overwrite them."""
     kept: list[int]
-    """The rows of the others."""
+    """The rows of the files that could be read."""
     digests: list[str]
-    """Of their contents."""
+    """Digests of their contents."""
     failed: list[str]
     """The files that could not be read, each with the reason."""
 
@@ -45,7 +45,7 @@ def crop_each(
     strict: bool,
     reading: Reading,
 ) -> Iterator[Crops]:
-    """Crop images on all cores, so many at a time, in order; with `strict` one that fails is an error."""
+    """Crop images on all cores, `batch` at a time, in order; with `strict`, one that fails is an error."""
     side, crops = preprocessing.size, max(views - 1, 1)  # the second view mirrors the first
     places = (AHEAD * num_workers(len(names), batch) + 1) * batch
     pixels = shared(places, crops, side, side, 3)
@@ -67,14 +67,14 @@ def crop_each(
 
 
 def open_content(content: bytes, side: int) -> Opened:
-    """The image in a file of this content; it may shrink, if `side` pixels are needed."""
+    """The image in a file's content; it may be decoded smaller if only `side` pixels are needed."""
     peaks: list[int] = []
     with Image.open(BytesIO(content)) as image:
         return upright_rgb(image, side, peaks.append), digest_of(content), peaks
 
 
 def _crops(image: Image.Image, look: Preprocessing, views: int, seed: str) -> list[Pixels]:
-    """The centre, then boxes drawn by `seed`, half of them mirrored, each (S, S, 3)."""
+    """The centre crop, then random ones drawn with `seed`, half of them mirrored, each (S, S, 3)."""
     side, (width, height) = (look.size, look.size), image.size
     if look.shorter is None:
         boxes = [(0.0, 0.0, float(width), float(height))]

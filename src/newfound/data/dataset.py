@@ -29,7 +29,7 @@ class Look:
     """What augmentation and encoder need to know about the images."""
 
     size: Positive
-    """Side of the square that the encoder sees; of vectors, their length."""
+    """Side of the square that the encoder sees, or length of the vectors."""
     kind: Kind
     """The family of augmentations."""
     mean: Channels
@@ -54,7 +54,7 @@ class Split:
     unlabelled: ImageSet
     num_known: int
     num_novel: int | None
-    """None if it is not known; 0 if every image is labelled, or may be of a known class."""
+    """None if unknown; 0 is possible if every image is labelled or may be of a known class."""
     look: Look
     pile: PileKind = "novel"
     """Whether unlabelled images may be of known classes."""
@@ -69,7 +69,7 @@ class Split:
 
     @property
     def task(self) -> Task:
-        """What a learner is built with; 0 novel classes if unknown, which is all that pretraining needs."""
+        """The task of a learner; an unknown number of novel classes becomes 0, which suffices to pretrain."""
         return Task(self.num_known, self.num_novel or 0, len(self.unlabelled), self.pile, len(self.labelled))
 
     @property
@@ -90,7 +90,7 @@ class Truth:
     """What only the evaluator may see; labels are joint classes, known ones first."""
 
     labels: Tensor
-    """(n_u,) int64 classes of the unlabelled images: C_l .. C - 1, of a mixed pile 0 .. C - 1."""
+    """(n_u,) int64 classes of the unlabelled images: C_l .. C - 1, or 0 .. C - 1 in a mixed pile."""
     test: ImageSet
     test_labels: Tensor
     """(n_t,) int64 classes 0 .. C - 1 of the test images."""
@@ -111,9 +111,9 @@ class Dataset:
     skipped: tuple[str, ...] = ()
     """Files left out, each with the reason."""
     source: Source | None = None
-    """What to load it again from; None for images that are in no file."""
+    """What to load it from again; None if the images are in no file."""
     size_reason: str = ""
-    """Why images have the size they have, if it was chosen."""
+    """Why this image size was chosen, if it was."""
     warnings: tuple[str, ...] = ()
     """What looks wrong with the images."""
 

@@ -30,17 +30,17 @@ Size = tuple[int, int]
 """Height and width."""
 
 WHITE = 65535
-"""The value of 16-bit files that is read as white."""
+"""The value in 16-bit files that is read as white."""
 DIM = WHITE // 4
 """A 16-bit file without a larger value looks too dark."""
 DARK_SHARE = 0.1
-"""A warning is due if this share of the 16-bit files looks too dark."""
+"""There is a warning if this share of the 16-bit files looks too dark."""
 BITS, PHOTOMETRIC, PLANES = 258, 262, 284
 """TIFF tags."""
 LARGE = 2**24
-"""Pixels; decoding takes up to 20 bytes for each, so larger images are decoded one at a time."""
+"""Images with more pixels are decoded one at a time, since decoding takes up to 20 bytes per pixel."""
 PROGRESS_SECONDS = 5.0
-"""Between two lines about progress."""
+"""Seconds between two progress messages."""
 
 READS_HEIC = find_spec("pillow_heif") is not None
 if READS_HEIC:
@@ -52,7 +52,7 @@ warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 
 
 class Reading:
-    """Progress over `total` files, and what looks wrong with them."""
+    """Tracks progress over `total` files, and what looks wrong with them."""
 
     def __init__(self, total: int, verb: str = "Reading") -> None:
         self.total, self.verb, self._done = total, verb, 0
@@ -62,18 +62,18 @@ class Reading:
 
     @property
     def warnings(self) -> list[str]:
-        """About grey files with more than 8 bits that use too little of their range."""
+        """A warning if grey files with more than 8 bits use too little of their range."""
         dark = [peak for peak in self.peaks if peak <= DIM]
         if len(dark) < max(1, DARK_SHARE * len(self.peaks)):
             return []
         return [
             f"{len(dark):,} of {len(self.peaks):,} files with more than 8 bits look too dark: values should "
-            f"span 0 (black) to {WHITE:,} (white), and the largest is {max(dark):,}. Convert all images to 8 "
-            "bits in the same way, new ones too."
+            f"span 0 (black) to {WHITE:,} (white), but the largest is {max(dark):,}. Convert all images to 8 "
+            "bits in the same way, including new ones."
         ]
 
     def count(self, number: int) -> None:
-        """So many files more are done; logs progress every few seconds."""
+        """Record that `number` more files are done; logs progress every few seconds."""
         self._done += number
         now = monotonic()
         if now - self._logged >= PROGRESS_SECONDS and self._done < self.total:
@@ -92,8 +92,8 @@ def decode(
 
     Raises whatever Pillow raises.
 
-    `note` receives the largest value of a grey file with more than 8 bits. With `crop` the image keeps its
-    proportions and loses what is outside the centre.
+    `note` receives the largest value of a grey file with more than 8 bits. With `crop`, the image keeps its
+    proportions and is cropped to its centre.
     """
     with _opened(path) as image:
         return np.array(resized(upright_rgb(image, size and max(size), note), size, crop))
@@ -110,7 +110,7 @@ def scaled(path: str | Path, side: int) -> Image.Image:
 def upright_rgb(
     image: ImageFile.ImageFile, side: int | None = None, note: Callable[[int], None] | None = None
 ) -> Image.Image:
-    """An opened file, rotated as its EXIF data say, in RGB; it may shrink, if `side` pixels are needed."""
+    """An opened file in RGB, with EXIF rotation applied; decoded smaller if only `side` pixels are needed."""
     white_is_zero = _white_is_zero(image)
     if side is not None:
         # A JPEG is read at a half, quarter or eighth of its size, but at least twice as large as needed.
@@ -132,12 +132,12 @@ def _opened(path: str | Path | bytes) -> Iterator[ImageFile.ImageFile]:
 
 
 def digest_of(content: bytes) -> str:
-    """What an image is known by, wherever it lies."""
+    """The digest that identifies an image, wherever its file is."""
     return blake2b(content, digest_size=16).hexdigest()
 
 
 def digests_of(paths: Sequence[str], strict: bool) -> tuple[list[str], list[str]]:
-    """The digest of each file, empty if it cannot be read, and those files with the reason."""
+    """The digest of each file, empty if it cannot be read, and the unreadable files with the reason."""
     digests, failed = [""] * len(paths), list[str]()
     for part in read_each(paths, lambda row: digest_of(read_image(paths[row])), strict):
         failed += part.failed
@@ -157,8 +157,8 @@ def decode_all(
 ) -> tuple[Tensor, list[int], list[str]]:
     """Files → pixels (n, 3, H, W), the rows of `paths` that could be decoded, and the others with the reason.
 
-    With `strict` the first file that cannot be decoded is an error. Without `keep` there are no pixels. The
-    `contents` are what was read already.
+    With `strict`, the first file that cannot be decoded is an error. Without `keep`, there are no pixels.
+    Pass `contents` if the files have already been read.
     """
     pixels = shared(len(paths) if keep else 0, 3, *size)
 

@@ -13,14 +13,19 @@ Levels = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.int64]
 SIDE = 16
 ALIKE = 0.98
-"""Cosine of the differences. A photograph that was saved again as JPEG has 0.99."""
-HASHES, BITS, NEXT = 8, 16, 4
-"""A pair at `ALIKE` has the same hash with a probability of 0.35, and one of all hashes with 0.97."""
+"""Minimum cosine of the differences; a photograph saved again as JPEG has 0.99."""
+HASHES = 8
+"""Number of hashes; a pair at `ALIKE` shares each with a probability of 0.35, at least one with 0.97."""
+BITS = 16
+"""Length of a hash."""
+NEXT = 4
+"""With how many of the following images of the same hash an image is compared."""
 CHUNK = 10_000
+"""Images, or pairs of them, that are compared at a time."""
 
 
 def near_duplicates(levels: Levels) -> list[list[int]]:
-    """Groups of rows of (n, S, S) that show the same; images of one colour are in none."""
+    """Groups of rows of (n, S, S) that show the same picture; images of a single colour are in none."""
     number = len(levels)
     random, chunks = np.random.default_rng(0), np.array_split(levels, number // CHUNK + 1)
     directions = random.normal(size=(2 * SIDE * (SIDE - 1), HASHES * (BITS + 1))).astype(np.float32)
@@ -30,7 +35,7 @@ def near_duplicates(levels: Levels) -> list[list[int]]:
     for values in np.split(drawn, HASHES, axis=1):
         hashes = (values[:, 1:] > 0) @ (1 << np.arange(BITS))
         order = patterned[np.lexsort((values[patterned, 0], hashes[patterned]))]
-        for step in range(1, NEXT + 1):  # images that are alike come soon after each other
+        for step in range(1, NEXT + 1):  # similar images are close to each other in this order
             first, second = order[:-step], order[step:]
             same = hashes[first] == hashes[second]
             found.append(np.minimum(first, second)[same] * number + np.maximum(first, second)[same])
@@ -47,7 +52,7 @@ def near_duplicates(levels: Levels) -> list[list[int]]:
 
 
 def _alike(levels: Levels, first: Rows, second: Rows) -> npt.NDArray[np.bool_]:
-    """Which of m pairs of rows show the same."""
+    """Which of m pairs of rows show the same picture."""
     a, b = _differences(levels[first]), _differences(levels[second])
     alike: npt.NDArray[np.bool_] = (a * b).sum(1) > ALIKE * np.linalg.norm(a, axis=1) * np.linalg.norm(
         b, axis=1
@@ -56,7 +61,7 @@ def _alike(levels: Levels, first: Rows, second: Rows) -> npt.NDArray[np.bool_]:
 
 
 def _differences(levels: Levels) -> npt.NDArray[np.float32]:
-    """(n, S, S) → (n, 2 S (S - 1)): between neighbours in columns, and in rows."""
+    """(n, S, S) → differences between neighbours in columns and in rows, (n, 2 S (S - 1))."""
     values = levels.astype(np.float32)
     steps = [np.diff(values, axis=axis).reshape(len(values), SIDE * (SIDE - 1)) for axis in (1, 2)]
     return np.concatenate(steps, axis=1)

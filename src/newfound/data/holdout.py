@@ -11,9 +11,11 @@ from newfound.data.dataset import TEST_EVERY, Dataset, Split, Truth, is_labelled
 from newfound.data.images import ImageSet
 
 FEWEST = 2
-"""Classes that must be held out, and that must remain known."""
-BACK_EVERY, ENOUGH = 10, 30
-"""Of the labelled images of a class; images that a temperature is fitted to, at least."""
+"""Minimum number of classes that are held out, and that remain known."""
+BACK_EVERY = 10
+"""Every tenth labelled image of a class is held back."""
+ENOUGH = 30
+"""Minimum number of images held back, to which a temperature is fitted."""
 Labelled = tuple[ImageSet, Tensor]
 """Images and their (n,) classes."""
 
@@ -21,10 +23,10 @@ Labelled = tuple[ImageSet, Tensor]
 def hold_out(dataset: Dataset, number: int | None = None, draw: int = 0) -> Dataset:
     """A data set of the labelled images alone, in which `number` known classes are treated as novel.
 
-    They are the last ones; with a `draw` those before them, and so on around, so that each is held out once
-    before any is twice. Without a number it is two fifths of them, at least two. Images of novel classes and
-    all information about them are dropped. Without a test set, every fifth labelled image becomes one. If the
-    pile may be mixed, every second image of the classes that remain known joins it.
+    These are the last ones or, with a `draw`, those before them, and so on around, so that each is held out
+    once before any is held out twice. The default is two fifths of the known classes, at least two. Images of
+    novel classes and all information about them are dropped. Without a test set, every fifth labelled image
+    becomes a test image. If the pile may be mixed, it gets every second image of the remaining known classes.
     """
     num_known = dataset.num_known
     held_out = max(2 * num_known // 5, FEWEST) if number is None else int(number)
@@ -54,9 +56,10 @@ def hold_out(dataset: Dataset, number: int | None = None, draw: int = 0) -> Data
 
 
 def hold_back(dataset: Dataset) -> tuple[Dataset, Labelled | None]:
-    """What training may see, and images of known classes that it does not; None unless the pile is mixed.
+    """What training may see, and images of known classes held back from it; None unless the pile is mixed.
 
-    They are those of the test set, or else every tenth labelled image of each class; None if they are few.
+    They come from the test set if there is one, or are every tenth labelled image of each class; None if they
+    are too few.
     """
     split, truth = dataset.split, dataset.truth
     if split.pile == "novel":

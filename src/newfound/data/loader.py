@@ -2,7 +2,7 @@
 
 Deviation: UNO, IIC, ComEx and the RS family draw CIFAR batches from the shuffled union of both sets, so that
 their N varies from step to step; a fixed N keeps every shape static. For the same reason the last partial
-batch of an epoch is left out, as UNO and IIC leave it out; the RS family and DTC train on it.
+batch of an epoch is left out, as in UNO and IIC; the RS family and DTC train on it.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from newfound.data.dataset import Split
 from newfound.data.images import StreamedImages, on_device, prefetch
 
 KEPT = 0.25
-"""The share of the free memory that decoded images of a streamed set may fill."""
+"""The share of free memory that decoded images of a streamed set may fill."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +165,9 @@ def batch_shape(split: Split, uses: str, batch_size: int, labelled_share: str) -
 
 
 class ClassSampler:
-    """Draws `size` labelled rows per batch, equally many from each of `classes` classes, with replacement.
+    """Draws `size` labelled rows per batch with replacement, the same number from each of `classes` classes.
 
-    With few classes per batch, pairs of one class are not rare.
+    With few classes per batch, pairs of the same class are not rare.
     """
 
     def __init__(self, labels: Tensor, classes: int, size: int) -> None:

@@ -1,4 +1,4 @@
-"""Parquet files of embeddings, a path and a vector or several views of it in each row; or of predictions."""
+"""Parquet files of embeddings, with a path and a vector or several views in each row, or of predictions."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from newfound.core.source import EncoderVersion
 
 
 class Named(Protocol):
-    """A part, which its name identifies."""
+    """A part, identified by its name."""
 
     @property
     def name(self) -> str: ...
@@ -31,13 +31,13 @@ P = TypeVar("P", bound=Named)
 Floats = npt.NDArray[np.floating]
 Rows = npt.NDArray[np.int64]
 ROWS = 4096
-"""Of a file, if nothing interrupts it."""
+"""Rows in a file, unless writing is interrupted."""
 KEY = b"newfound"
-"""Where the metadata of a file say how it was made."""
+"""The metadata key under which a file says how it was made."""
 REPEATED = ("encoder", "class", "kind", "nearest")
 """Columns with few values."""
 MANIFEST = "manifest.json"
-"""In an object store, the files that belong together."""
+"""The file in an object store that lists the files that belong together."""
 
 
 class Made(BaseModel, extra="forbid", frozen=True):
@@ -47,13 +47,13 @@ class Made(BaseModel, extra="forbid", frozen=True):
     views: int
 
     def differences(self, other: "Made") -> list[str]:
-        """What is different here: `encoder=lite0`, `views=2`."""
+        """What differs from `other`, such as `encoder=lite0`, `views=2`."""
         mine, others = ({**each.encoder.model_dump(), "views": each.views} for each in (self, other))
         return [f"{key}={value}" for key, value in mine.items() if others[key] != value]
 
 
 class Answered(BaseModel, extra="forbid", frozen=True):
-    """Which run, as its review had left it, sorted images."""
+    """Which run, in which state of its review, classified images."""
 
     run: str
     """A digest."""
@@ -63,20 +63,20 @@ MADE: TypeAdapter[Made | Answered] = TypeAdapter(Made | Answered)
 
 
 class Manifest(BaseModel, extra="forbid"):
-    """What a call left in an object store; a part that was being written is not among its files."""
+    """What a call left in an object store; files that were still being written are not listed."""
 
     made: Made | Answered
     files: list[str]
 
 
 class PartFolder:
-    """A folder of Parquet files, or a URL of one that fsspec knows; a file is there once it is whole."""
+    """A folder of Parquet files, or its fsspec URL; a file appears once it is complete."""
 
     stem: str
-    """What the names of its files begin with."""
+    """The prefix of its file names."""
 
     def __init__(self, folder: str | Path, made: Made | Answered) -> None:
-        """Files that were made in another way are refused."""
+        """Refuse files that were made in another way."""
         self.folder, self.made = str(folder), made
         self.files = parquet_files(self.folder)
         for path in self.files:
@@ -84,7 +84,7 @@ class PartFolder:
                 raise UsageError(f"{folder} holds {others}.", Hint.NEW_FOLDER)
 
     def _others(self, found: Made | Answered | None) -> str:
-        """What a file holds that was made in another way; empty if it was made in the same."""
+        """What a file holds if it was made in another way; empty if it was made in the same way."""
         raise NotImplementedError
 
     def names(self) -> Iterator[str]:
@@ -99,7 +99,7 @@ class PartFolder:
         return [part for part in parts if self.file_of(part) not in there]
 
     def file_of(self, part: Named) -> str:
-        """The file of a part."""
+        """The file name of a part."""
         return f"{self.stem}-{blake2b(part.name.encode(), digest_size=16).hexdigest()[:16]}.parquet"
 
     def put(self, name: str, columns: dict[str, Any]) -> str:
@@ -117,14 +117,14 @@ class PartFolder:
         return path
 
     def finish(self) -> None:
-        """Say which files there are now, where that is not a matter of course."""
+        """In an object store, list the files there are now."""
         if "://" in self.folder:
             files = [os.path.basename(path) for path in parquet_files(self.folder)]
             manifest = Manifest(made=self.made, files=files)
             _put(os.path.join(self.folder, MANIFEST), manifest.model_dump_json(indent=2).encode())
 
     def relative(self, name: str) -> str:
-        """The path of an image as the files have it, so that images and files can move together."""
+        """The path of an image relative to the files, so that both can move together."""
         if "://" in name + self.folder or name.startswith(DATASETS):
             return name
         try:
@@ -144,7 +144,7 @@ class Shards(PartFolder):
     made: Made
 
     def __init__(self, folder: str | Path, made: Made) -> None:
-        """Vectors that were made in another way are refused."""
+        """Refuse vectors that were made in another way."""
         super().__init__(folder, made)
         self._names: list[str] = []
         self._vectors: list[Floats] = []
@@ -152,12 +152,12 @@ class Shards(PartFolder):
 
     def _others(self, found: Made | Answered | None) -> str:
         if not isinstance(found, Made):
-            return "Parquet files that are no embeddings by newfound"
+            return "Parquet files that are not embeddings by newfound"
         differing = found.differences(self.made)
         return f"embeddings with {', '.join(differing)}" if differing else ""
 
     def add(self, names: Sequence[str], vectors: Floats, digests: Sequence[str]) -> None:
-        """Images with their vectors (n, V, D); a file is written once there are enough."""
+        """Add images with their vectors (n, V, D); writes a file once there are enough."""
         self._names += names
         self._vectors.append(vectors)
         self._digests += digests
@@ -165,7 +165,7 @@ class Shards(PartFolder):
             self.write()
 
     def write(self) -> None:
-        """Write the images that were added since the last file, if any, as another one."""
+        """Write the images added since the last file, if any, to a new one."""
         if not self._names:
             return
         names = (f"embeddings-{number:05}.parquet" for number in count(len(self.files)))
@@ -191,11 +191,11 @@ class Answers(PartFolder):
     stem = "predictions"
 
     def _others(self, found: Made | Answered | None) -> str:
-        return "" if found == self.made else "Parquet files that are no predictions of this run and review"
+        return "" if found == self.made else "Parquet files that are not predictions of this run and review"
 
 
 def parquet_files(folder: str) -> list[str]:
-    """Those in a folder, or below a URL."""
+    """The Parquet files in a folder, or below a URL."""
     if "://" not in folder:
         return sorted(map(str, Path(folder).glob("*.parquet")))
     system, root = fsspec.core.url_to_fs(folder)
@@ -204,26 +204,26 @@ def parquet_files(folder: str) -> list[str]:
 
 
 def _put(path: str, content: bytes) -> None:
-    """At once, so that what is there is whole."""
+    """Write a file at once, so that it is complete when it appears."""
     with fsspec.open(path, "wb") as file:
         file.write(content)
 
 
 def opened(path: str | Path) -> Any:
-    """A regular file here, or what fsspec reads elsewhere."""
+    """Open a regular local file, or with fsspec a URL."""
     return fsspec.open(path, "rb") if "://" in str(path) else open_plain(path)
 
 
 @contextmanager
 def _parquet(path: str) -> Iterator[Any]:
-    """An open Parquet file; pyarrow reads one on this machine by itself, without threads of Python."""
+    """An open Parquet file; pyarrow reads a local one by itself, without Python threads."""
     pa = import_pyarrow()
     with opened(path) as stream, pa.parquet.ParquetFile(stream if "://" in path else path) as file:
         yield file
 
 
 class RowGroup:
-    """Vectors (n, D) or (n, V, D) in a part of a file, which are read when they are needed."""
+    """Vectors (n, D) or (n, V, D) in a row group of a file, read when they are needed."""
 
     def __init__(self, path: str, number: int, length: int, digests: Sequence[str]) -> None:
         """`digests` (n,) are those of the images, if the file has them."""
@@ -239,7 +239,7 @@ class RowGroup:
 
 
 def read_parquet(path: str) -> tuple[list[str], list[RowGroup], Made | None]:
-    """Paths, vectors, and how they were made if it says so."""
+    """Paths, vectors, and how they were made, if the file says so."""
     made = _made(path)
     if isinstance(made, Answered):
         raise ValueError("it holds predictions")
@@ -257,7 +257,7 @@ def read_parquet(path: str) -> tuple[list[str], list[RowGroup], Made | None]:
 
 
 def num_rows(path: str) -> int:
-    """Of a Parquet file, without reading its columns."""
+    """The number of rows of a Parquet file, without reading its columns."""
     with _parquet(path) as file:
         return int(file.metadata.num_rows)
 
@@ -272,7 +272,7 @@ def _texts(file: Any, column: str) -> list[str]:
 
 @lru_cache(2)
 def _group(path: str, number: int) -> Floats:
-    """The vectors of a row group; rows are mostly read in order, so few of them are kept."""
+    """The vectors of a row group; rows are mostly read in order, so only two groups are cached."""
     pa = import_pyarrow()
     with _parquet(path) as file:
         table = file.read_row_group(number)
@@ -294,7 +294,7 @@ def _made(path: str) -> Made | Answered | None:
 
 
 def _values(column: Any) -> Floats:
-    """Lists, perhaps of lists, of one length → an array, without a Python object for each number."""
+    """Lists of equal length, or lists of such lists → an array, without a Python object for each number."""
     array, shape = column.combine_chunks(), [len(column)]
     pa = import_pyarrow()
     while pa.types.is_nested(array.type):
@@ -307,7 +307,7 @@ def _values(column: Any) -> Floats:
 
 
 def import_pyarrow() -> Any:
-    """pyarrow, an extra that is slow to import."""
+    """Import pyarrow, an extra that is slow to import."""
     for part in ("compute", "parquet"):
         library(f"pyarrow.{part}", "parquet")
     return library("pyarrow", "parquet")

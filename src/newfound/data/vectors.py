@@ -1,4 +1,4 @@
-"""Embeddings in place of images: sets of vectors, and data sets of them from arrays and files."""
+"""Embeddings instead of images: sets of vectors, and data sets of them from arrays and files."""
 
 import csv
 import logging
@@ -31,16 +31,16 @@ from newfound.data.parquet import Floats, Made, RowGroup, Rows, parquet_files, r
 
 log = logging.getLogger(__name__)
 CHUNK = 4096
-"""Vectors that are read together."""
+"""Vectors that are read at a time."""
 
 
 class Vectors(ResidentImages):
     """n vectors of D features in V views, as float16 (n, V, D); `take` gives such rows."""
 
     key = ""
-    """What they are embedded with, if that was here."""
+    """Identifies the encoder and its views, if newfound embedded them."""
     digests: Sequence[str] = ()
-    """(n,) what each image contains, if that is known."""
+    """(n,) digests of the images' contents, if known."""
 
     def contents(self) -> list[str]:
         return list(self.digests)
@@ -57,7 +57,7 @@ class Vectors(ResidentImages):
 
 
 class EmbeddedImages(Vectors):
-    """Vectors of images; the fingerprint is that of the images, because devices round vectors differently."""
+    """Vectors of images; their fingerprint is the images', because devices round vectors differently."""
 
     def _digest(self) -> str:
         return blake2b("/".join(map(self.key.__add__, self.digests)).encode(), digest_size=16).hexdigest()
@@ -82,7 +82,7 @@ class StoredVectors(ImageSet):
     def __init__(
         self, parts: Sequence[Stored], rows: Tensor, names: Sequence[str], device: torch.device | None = None
     ) -> None:
-        """Those in `rows` (n,) of all the parts together."""
+        """The vectors in `rows` (n,), numbered across all parts."""
         self.parts, self.rows, self.names = parts, rows, names
         self.device = device or torch.device("cpu")
         self._ends = np.cumsum([len(part) for part in parts])
@@ -100,13 +100,13 @@ class StoredVectors(ImageSet):
         return found
 
     def loaded(self) -> Vectors:
-        """The same in memory."""
+        """The same vectors in memory."""
         found = Vectors(torch.cat(list(self._chunks())), self.names, self.device)
         found.digests = self.contents()
         return found
 
     def contents(self) -> list[str]:
-        """As the files say."""
+        """The digests that the files contain; empty if some are missing."""
         digests = [digest for part in self.parts if isinstance(part, RowGroup) for digest in part.digests]
         return [digests[row] for row in self.rows.tolist()] if len(digests) == self._ends[-1] else []
 
@@ -118,7 +118,7 @@ class StoredVectors(ImageSet):
         return StoredVectors(self.parts, self.rows, self.names, device)
 
     def _digest(self) -> str:
-        """That of the same vectors in memory."""
+        """The digest that the same vectors would have in memory."""
         digest = blake2b(str((len(self), *self.size)).encode(), digest_size=16)
         for chunk in self._chunks():
             digest.update(chunk.view(-1).numpy().data)
@@ -129,7 +129,7 @@ class StoredVectors(ImageSet):
 
 
 def sampled(dataset: Dataset, most: int, seed: int) -> Dataset:
-    """The data set with at most `most` vectors of the pile, drawn at random; images are as they were."""
+    """The data set with at most `most` random vectors in its pile; data sets of images stay as they are."""
     split, truth = dataset.split, dataset.truth
     if split.look.kind != "vectors" or len(split.unlabelled) <= most:
         return dataset
@@ -139,17 +139,17 @@ def sampled(dataset: Dataset, most: int, seed: int) -> Dataset:
 
 
 def sample_rows(number: int, most: int, seed: int) -> Tensor:
-    """The rows of a pile that are in its sample, in order."""
+    """The rows of a pile's random sample, in order."""
     random = generator(torch.device("cpu"), seed, "sample")
     return torch.randperm(number, generator=random)[:most].sort().values
 
 
 def in_memory(dataset: Dataset, most: int, seed: int, quiet: bool = False) -> Dataset:
-    """The same, with its vectors in memory; logs whether it is a sample."""
+    """The sampled data set with its vectors in memory; logs that it is a sample, unless `quiet`."""
     number, some = len(dataset.split.unlabelled), sampled(dataset, most, seed)
     if len(some.split.unlabelled) < number and not quiet:
         sizes = f"{most:,} of {number:,}"
-        log.info("a random sample of %s vectors is used; the others are assigned like new ones", sizes)
+        log.info("using a random sample of %s vectors; the others are assigned like new ones", sizes)
     labelled, unlabelled = (
         each.loaded() if isinstance(each, StoredVectors) else each
         for each in (some.split.labelled, some.split.unlabelled)
@@ -212,7 +212,7 @@ def _dataset(
     num_novel: int | None,
     pile: PileKind | None,
 ) -> Dataset:
-    """Of all vectors, those with a class (n,) and those without."""
+    """A data set of all vectors; `given` (n,) are their classes, negative if unlabelled."""
     known, others = (torch.from_numpy(np.flatnonzero(rows)) for rows in (given >= 0, given < 0))
     sets = every.select(known), torch.from_numpy(given)[known], every.select(others)
     split = Split(*sets, len(classes), num_novel, vector_look(every.size[1]), pile or "novel")
@@ -220,14 +220,14 @@ def _dataset(
 
 
 def holds_vectors(place: str) -> bool:
-    """Whether embeddings are named rather than images; a CSV may be either, and counts as images."""
+    """Whether `place` names embeddings; a CSV, which may be of embeddings or images, counts as images."""
     return place.endswith((".parquet", ".npy")) or bool(parquet_files(place))
 
 
 def load_vectors(
     path: str, look: Look, encoder: EncoderVersion | None
 ) -> tuple[StoredVectors, tuple[str, ...]]:
-    """The vectors in files, by the same encoder as those of a run; none is left out."""
+    """The vectors in files, which must come from the encoder of a run, and the files left out: none."""
     found = read_embeddings(path)
     size = found.vectors.size[1]
     if size != look.size:
@@ -237,7 +237,7 @@ def load_vectors(
         if theirs == ours:
             theirs, ours = found.encoder.preprocessing, encoder.preprocessing
         raise DataError(
-            f"The vectors in {path} are by another encoder than those of the run: {theirs}, not {ours}."
+            f"The vectors in {path} come from another encoder than those of the run: {theirs}, not {ours}."
         )
     return found.vectors, ()
 
@@ -245,7 +245,7 @@ def load_vectors(
 def unit_vectors(vectors: npt.ArrayLike, numbers: Rows | None = None) -> Tensor:
     """Finite numbers (n, D) or (n, V, D) → vectors of unit length, float16 (n, V, D).
 
-    An error names a row, by its number in `numbers` (n,) if they are given.
+    An error names the row, by its number in `numbers` (n,) if given.
     """
     values = np.asarray(vectors)
     numeric = np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)
@@ -307,21 +307,21 @@ class Embeddings:
     vectors: StoredVectors
     """Named by the absolute paths of the images."""
     encoder: EncoderVersion | None
-    """What made them, if the files say so."""
+    """Their encoder, if the files name it."""
 
 
 def read_embeddings(place: str | Path) -> Embeddings:
     """Read a folder of Parquet files, one of them, a CSV, or a `.npy` array beside a `.txt` list of paths.
 
     Parquet files may be in an object store. The first column of a table is the path; the others are the
-    features, or one of them is a list of those, or of V such lists. Relative paths start at the folder of the
-    file.
+    features, or one of them holds a list of features, or V such lists, in each row. Relative paths start at
+    the folder of the file.
     """
     path = str(place)
     shards = parquet_files(path) or [path]
     readers = {".parquet": read_parquet, ".csv": _read_table, ".npy": _read_array}
     if any(os.path.splitext(each)[1] not in readers for each in shards):
-        raise UsageError(f"Embeddings are Parquet files, a .csv or a .npy file, got {path}.")
+        raise UsageError(f"Embeddings must be Parquet files, a .csv or a .npy file, got {path}.")
     names, parts, made = list[str](), list[Stored](), set[Made | None]()
     for shard in shards:
         with reading(shard, "a file of embeddings", DataError):

@@ -1,6 +1,6 @@
 """Stored images → encoder input: augmented views in training, one plain view in evaluation.
 
-Vectors (B, V, D), of which V views are stored, take the place of images (B, 3, H, W): every view is (B, D).
+Vectors (B, V, D) with V stored views can replace images (B, 3, H, W); every augmented view is then (B, D).
 """
 
 import torch
@@ -61,7 +61,7 @@ def evaluation_view(images: Tensor, size: int, kind: str, mean: Colour, std: Col
 
     Images of another size are cropped to their centre if they are of kind "imagenet" and large enough,
     because those are stored larger on purpose; otherwise their central square is resized. The plain view of a
-    vector is the mean of its stored views, of unit length.
+    vector is the mean of its stored views, scaled to unit length.
     """
     if kind == "vectors":
         return F.normalize(images.float().mean(1), dim=-1)

@@ -30,7 +30,7 @@ def blend(images: Tensor, towards: Tensor, factor: Tensor) -> Tensor:
 def shift_hue(images: Tensor, shift: Tensor) -> Tensor:
     """Rotate the hue by `shift` of a full circle in Pillow's 8-bit HSV: (B, 3, H, W), (B,) → (B, 3, H, W).
 
-    Every cast and rounding is one that Pillow makes: a hue that is one step off changes a colour by 6 levels.
+    Every cast and rounding is Pillow's, since a hue that is one step off changes a colour by 6 levels.
     """
     value = images.amax(1, keepdim=True)
     chroma = value - images.amin(1, keepdim=True)
@@ -136,8 +136,8 @@ class Equalise:
     """Equalise the histograms with probability `p`.
 
     Deviation: histograms are expensive, so they are computed only for a fixed number of candidates, those
-    with the smallest draws. It lies four standard deviations above the mean, so about one batch in 30,000
-    equalises too few images.
+    with the smallest draws. Their number is four standard deviations above the mean, so about one batch in
+    30,000 equalises too few images.
     """
 
     p: float

@@ -2,7 +2,7 @@
 
 A crop, its padding and its antialiased resize are two batched matrix products, one for each axis, with
 Pillow's triangle weights. Pillow crops before it resizes, so the weights are zero outside the box; source
-pixels outside the image do not occur in the product, which is the same as black padding.
+pixels outside the image do not occur in the product, which is equivalent to black padding.
 """
 
 import math
@@ -94,7 +94,7 @@ def whole(u: Tensor, count: int | Tensor) -> Tensor:
 
 
 class Boxes(Protocol):
-    """How the boxes of a crop are drawn."""
+    """A way to draw the boxes of a crop."""
 
     @property
     def noise(self) -> int: ...
@@ -126,7 +126,7 @@ class Padded:
 class Resized:
     """A box with an area share uniform in low..high and a log-uniform aspect ratio of 3/4 to 4/3.
 
-    The first of TRIES such boxes that fits, or the largest centred one of an allowed ratio if none does.
+    The first of TRIES such boxes that fits or, if none does, the largest centred one of an allowed ratio.
     """
 
     low: float
@@ -157,7 +157,7 @@ def _largest(height: int, width: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Centred:
-    """A box of the crop's size in the middle, or as much of it as there is."""
+    """A centred box of the crop's size, or of the image's shorter side if that is smaller."""
 
     noise: ClassVar[int] = 0
 

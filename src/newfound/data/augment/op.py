@@ -1,7 +1,7 @@
 """An augmentation is a pure function of the images and of uniform random numbers.
 
 Between operations, images are float32 levels (B, 3, H, W), whole numbers in 0..255 as in Pillow. Randomness
-is data: no operation draws numbers, so the same ones give the same bits, compiled or not.
+is data: no operation draws random numbers, so the same numbers give the same bits, compiled or not.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,8 +30,8 @@ def per_image(values: Tensor) -> Tensor:
 def where(mask: Tensor, change: Callable[..., Tensor], images: Tensor, *given: Tensor) -> Tensor:
     """`change(images, *given)` for the samples where `mask` (B,) is true; the others stay as they are.
 
-    Static shapes need all samples changed and some results dropped. Eager code on a CPU may look at the mask,
-    and changes only those it has to.
+    Static shapes require changing all samples and dropping some results. Eager code on a CPU may look at the
+    mask, and changes only the samples it has to.
     """
     if images.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.where(per_image(mask), change(images, *given), images)

@@ -27,7 +27,7 @@ NORMALISATION: Mapping[str, tuple[Colour, Colour]] = {
 }
 """Mean and standard deviation of each colour in 0..1.
 
-Deviation: the RS family has a fourth digit for CIFAR10; with one set of values all methods share images.
+Deviation: the RS family uses a fourth digit for CIFAR10; with one set of values all methods share images.
 """
 
 
@@ -90,7 +90,7 @@ def _imagenet(size: int) -> dict[str, Recipe]:
     shift, small = round(size * 4 / 224), round(size * 96 / 224)
     weak: Chain = (Crop(size, Resized(0.5, 1.0)), Flip())
     return {
-        # DTC, but for its variant pi
+        # DTC, except for its variant pi
         "none": Recipe((Crop(size, Centred()),)),
         "weak": Recipe(weak),
         "twice": Recipe(weak),
@@ -153,8 +153,8 @@ _KINDS: Mapping[str, Callable[[int], dict[str, Recipe]]] = {
 class Perturb:
     """Vectors (B, V, D) → (B, D) of unit length.
 
-    The first uniform number chooses the view. Each of the others drops its feature, if it is below `dropout`,
-    and else becomes a Gaussian by the inverse of its distribution.
+    The first uniform number chooses the view. Each of the others drops its feature if it is below `dropout`;
+    otherwise the inverse of the normal distribution turns it into Gaussian noise.
     """
 
     size: int

@@ -34,15 +34,15 @@ def load_benchmark(name: str, data_dir: AnyPath | None = None, subset: Positive 
 
 
 MIXED = "-mixed"
-"""What the name of a benchmark ends with if its pile is mixed, as in GCD."""
+"""The suffix of benchmarks with a mixed pile, as in GCD."""
 
 
 SHOTS = re.compile(r"(.+)-([1-9]\d*)shot")
-"""The name of a benchmark with so many labelled images of each known class."""
+"""The name of a benchmark with this number of labelled images of each known class."""
 
 
 def benchmark_names() -> list[str]:
-    """The named benchmarks, each of which exists as `NAME-mixed` and `NAME-Nshot` too.
+    """The named benchmarks, each of which also exists as `NAME-mixed` and `NAME-Nshot`.
 
     There is `cifar100-K` for every K up to 99.
     """

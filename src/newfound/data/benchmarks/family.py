@@ -1,7 +1,7 @@
-"""What a data set plug-in declares: how its images are read and treated, and the benchmarks that cut it.
+"""What a data set plug-in declares: how its images are read and treated, and its benchmarks.
 
-Known classes become labelled, novel ones unlabelled; classes that a benchmark leaves unused are dropped. Of a
-mixed benchmark, half of the images of each known class stay unlabelled, as in GCD.
+Images of known classes become labelled, those of novel classes unlabelled; classes that a benchmark leaves
+unused are dropped. In a mixed benchmark, half of the images of each known class stay unlabelled, as in GCD.
 
 Deviation: GCD draws that half at random over all known classes; here it is every second image of each class.
 """
@@ -37,7 +37,7 @@ class Part:
     labels: Rows
     """(n,) positions in the corpus's classes."""
     images: ImageSet
-    """All n of them; of streamed ones, those that a benchmark uses are loaded if they fit into memory."""
+    """All n of them; if they are streamed, those that a benchmark uses are loaded if they fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A cut of a data set; classes that are neither novel nor unused are known."""
+    """A division of a data set; classes that are neither novel nor unused are known."""
 
     name: str
     num_known: int
@@ -59,7 +59,7 @@ class Benchmark:
     unused: tuple[str, ...] = ()
     pile: PileKind = "novel"
     shots: int | None = None
-    """The first images of each known class that are labelled, if not all are; the others are left out."""
+    """How many labelled images of each known class are used, the first ones; None: all."""
 
 
 @dataclass(frozen=True)

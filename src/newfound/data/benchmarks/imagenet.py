@@ -16,8 +16,10 @@ from newfound.data.dataset import Look
 from newfound.data.files import image_files
 from newfound.data.images import StreamedImages
 
-SIDE, STORED = 224, 256
-"""What the encoder sees, and the central square that it is cropped from."""
+SIDE = 224
+"""Side of the square that the encoder sees."""
+STORED = 256
+"""Side of the central square that it is cropped from."""
 LAYOUT = "train/<wnid>/*.JPEG and val/<wnid>/*.JPEG"
 ARCHIVES = "ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar"
 WNID = "n" + 8 * "[0-9]"
