@@ -7,21 +7,25 @@ are random resized crops, the same in every call.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
+from itertools import chain
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor
 
-from newfound.core.encoder import Encoder
+from newfound.core.encoder import Encoder, Preprocessing
 from newfound.core.errors import Hint, UsageError
 from newfound.core.seed import generator
 from newfound.data.arrays import ArrayImages
-from newfound.data.augment.geometry import Crop, Flip
+from newfound.data.augment.geometry import Crop, Flip, Resized
 from newfound.data.augment.op import apply, noise_of
-from newfound.data.crops import RANDOM, Opened, crop_each, open_content
-from newfound.data.decode import Reading
+from newfound.data.decode import Pixels, Reading, digest_of, upright_rgb
 from newfound.data.images import ImageSet, on_device
 from newfound.data.members import read_image
+from newfound.data.workers import AHEAD, num_workers, read_each, shared
 from newfound.engine.device import FreedMemory, fastest_precision
 
 log = logging.getLogger(__name__)
@@ -32,6 +36,11 @@ MOST = {"cpu": 32, "cuda": 1024}
 GIVE_BACK_EVERY = 16
 """Number of batches after which unused memory is given back."""
 LAYOUT = torch.channels_last
+RANDOM = Resized(0.4, 1.0)
+"""The boxes of further views."""
+FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+Opened = tuple[Image.Image, str, list[int]]
+"""An image in RGB, its digest, and the largest value if it is grey with more than 8 bits."""
 
 
 @dataclass(frozen=True)
@@ -82,20 +91,35 @@ class Embedder:
         side = self.look.shorter or self.look.size
 
         def opened(row: int) -> Opened:
-            return open_content(contents[row] if contents else read_image(paths[row]), side)
+            return _open(contents[row] if contents else read_image(paths[row]), side)
 
         return self._cropped(paths, opened, strict)
 
     def _cropped(
         self, names: Sequence[str], opened: Callable[[int], Opened], strict: bool
     ) -> Iterator[Embedded]:
+        """Crop images on all cores and embed the crops, a batch at a time, in order."""
+        look, views, batch = self.look, self.views, self.batch
         reading = Reading(len(names), "Embedding")
-        batches = crop_each(names, opened, self.look, self.views, self.batch, strict, reading)
-        for number, crops in enumerate(batches):
+        places = (AHEAD * num_workers(len(names), batch) + 1) * batch
+        num_crops = max(views - 1, 1)  # the second view mirrors the first
+        pixels = shared(places, num_crops, look.size, look.size, 3)
+
+        def read(row: int) -> tuple[str, list[int]]:
+            image, digest, peaks = opened(row)
+            np.stack(_crops(image, look, views, digest), out=pixels[row % places])
+            return digest, peaks
+
+        for number, part in enumerate(read_each(names, read, strict, batch)):
             if number % GIVE_BACK_EVERY == 0:
                 self._freed.give_back()
-            vectors = self._encode(on_device(crops.pixels, self.device).movedim(-1, 2))
-            yield Embedded(crops.kept, vectors, crops.digests, crops.failed)
+            reading.peaks += chain(*(peaks for _, peaks in part.results))
+            reading.count(len(part.rows))
+            first, whole = part.rows[0] % places, len(part.kept) == len(part.rows)
+            taken = slice(first, first + len(part.kept)) if whole else [row % places for row in part.kept]
+            crops = on_device(torch.from_numpy(pixels[taken]), self.device).movedim(-1, 2)
+            digests = [digest for digest, _ in part.results]
+            yield Embedded(part.kept, self._encode(crops), digests, part.failed)
         for warning in reading.warnings:
             log.warning(warning)
 
@@ -136,3 +160,33 @@ class Embedder:
             vectors: Tensor = self.encoder(images.contiguous(memory_format=LAYOUT))
         # A copy made outside inference mode can be trained on.
         return vectors.to("cpu", torch.float16, copy=True).view(len(crops), self.views, -1)
+
+
+def _open(content: bytes, side: int) -> Opened:
+    """The image in a file's content; it may be decoded smaller if only `side` pixels are needed."""
+    peaks: list[int] = []
+    with Image.open(BytesIO(content)) as image:
+        return upright_rgb(image, side, peaks.append), digest_of(content), peaks
+
+
+def _crops(image: Image.Image, look: Preprocessing, views: int, seed: str) -> list[Pixels]:
+    """The centre crop, then random ones drawn with `seed`, half of them mirrored, each (S, S, 3)."""
+    side, (width, height) = (look.size, look.size), image.size
+    if look.shorter is None:
+        boxes = [(0.0, 0.0, float(width), float(height))]
+    else:
+        # The centre of the image as it would be resized; Pillow looks at pixels outside the box as well.
+        scaled = [int(look.shorter * each / min(width, height)) for each in image.size]
+        left, top = ((each - look.size) // 2 for each in scaled)
+        x, y = width / scaled[0], height / scaled[1]
+        boxes = [(left * x, top * y, (left + look.size) * x, (top + look.size) * y)]
+    mirrored = [False]
+    if views > 2:
+        random = torch.Generator().manual_seed(int(seed[:15], 16))
+        u = torch.rand(views - 2, RANDOM.noise + 1, generator=random)
+        drawn = RANDOM.draw(u[:, 1:], height, width, look.size)
+        drawn[:, 2:] += drawn[:, :2]
+        boxes += [(x0, y0, x1, y1) for x0, y0, x1, y1 in drawn.tolist()]
+        mirrored += (u[:, 0] < 0.5).tolist()
+    cut = [np.asarray(image.resize(side, FILTERS[look.interpolation], box)) for box in boxes]
+    return [crop[:, ::-1] if flip else crop for crop, flip in zip(cut, mirrored, strict=True)]
