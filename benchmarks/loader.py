@@ -112,7 +112,7 @@ def measured(files: int, seconds: float, settings: dict[str, str]) -> LoaderSpee
         **provenance(device).model_dump(),
         precision=precision_name(precision),
         mode=step.mode,
-        config=recipe.flat(),
+        config={**recipe.flat()},
         seed=SEED,
         files=files,
         file=f"JPEG, {SIZE[0]} x {SIZE[1]} pixels, {kilobytes:.0f} kB",

@@ -66,7 +66,7 @@ def _empty_record(setup: Setup, machine: Machine) -> Record:
         method=setup.recipe.method,
         benchmark=setup.benchmark,
         images="uniform random pixels of the benchmark's shape",
-        config=setup.step_recipe.flat(),
+        config={**setup.step_recipe.flat()},
         commit=where.commit,
         versions=where.versions,
         hardware=where.hardware,
@@ -120,7 +120,7 @@ def _methods(setup: Setup, machine: Machine) -> Iterator[dict[str, MethodSpeed]]
         log.info("methods: %s, %s", name, mode)
         split = setup.split(recipe)
         speed = step_speed(recipe, split, machine, mode, step_flops(recipe, split, machine))
-        row = MethodSpeed(config=recipe.flat(), batch_size=train.batch_size, **vars(speed))
+        row = MethodSpeed(config={**recipe.flat()}, batch_size=train.batch_size, **vars(speed))
         if reference != mode:
             losses = reference_losses(recipe, split, machine, reference)
             compared = {

@@ -189,7 +189,7 @@ def test_the_matched_track_trains_all_methods_alike(benchmark: str) -> None:
     assert len({recipe.train["discover"] for recipe in recipes if recipe.train["discover"].epochs}) == 1
     assert {recipe.run.encoder for recipe in recipes} == {"auto"}
     assert all(recipe.flat().get("small_crops", 0) == 0 for recipe in recipes)
-    assert all(recipe.flat().get("rampup", 0) <= recipe.train["discover"].epochs for recipe in recipes)
+    assert all(int(recipe.flat().get("rampup", 0)) <= recipe.train["discover"].epochs for recipe in recipes)
 
 
 def test_a_variation_may_change_nothing_on_a_benchmark() -> None:

@@ -10,9 +10,8 @@ from importlib.resources import files
 from pydantic import BaseModel, TypeAdapter
 
 from newfound.core.registry import METHODS, method_entry, plugin_modules, recipe_for
-from newfound.core.settings import Overrides, meanings
+from newfound.core.settings import Overrides, Value, meanings
 
-Value = bool | int | float | str
 PATH = files("newfound").joinpath("methods", "catalogue.json")
 
 

@@ -57,6 +57,7 @@ def _ascending(text: str) -> str:
 Shares = Annotated[str, AfterValidator(_ascending)]
 File = Annotated[str, AfterValidator(_absolute)]
 EncoderName = Annotated[str, AfterValidator(_absolute_model)]
+Value = bool | int | float | str
 Overrides = Mapping[str, Any]
 C = TypeVar("C")
 
@@ -174,7 +175,7 @@ class Recipe:
         own = (self.config, self.train["discover"], self.run)
         return {"": own, "constraints.": (self.constraints,), **stages}
 
-    def flat(self) -> dict[str, Any]:
+    def flat(self) -> dict[str, Value]:
         """The resolved settings by key."""
         return {
             prefix + key: value

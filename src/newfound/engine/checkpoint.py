@@ -17,7 +17,9 @@ from newfound.core.files import UNSEALED, read_tensors, reading, write_tensors
 
 WEIGHT, MOMENTS, PAUSED = "weight.", "optimiser.", "paused."
 """Prefixes of the names of tensors."""
-STATE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+State = dict[str, Any]
+"""JSON that the caller defines."""
+STATE: TypeAdapter[State] = TypeAdapter(State)
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Checkpoint:
 
     weights: dict[str, Tensor]
     moments: dict[str, Tensor]
-    state: dict[str, Any]
+    state: State
     paused: dict[str, Tensor] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:

@@ -26,6 +26,8 @@ BICUBIC = 3
 """Pillow's number of the bicubic filter."""
 PREPROCESSING = TypeAdapter(Preprocessing)
 INSTALL, INSTALL_TIMM = "pip install 'newfound[hf]'", "pip install timm torchvision"
+Config = dict[str, Any]
+"""A JSON file of transformers."""
 log = logging.getLogger(__name__)
 
 
@@ -225,7 +227,7 @@ def _preprocessing(folder: Path) -> Preprocessing:
         return _parsed(found.get("image_processor", found), config.get("vision_config", config), folder)
 
 
-def _parsed(found: dict[str, Any], config: dict[str, Any], folder: Path) -> Preprocessing:
+def _parsed(found: Config, config: Config, folder: Path) -> Preprocessing:
     size, crop = found.get("size") or config.get("image_size") or 224, found.get("crop_size")
     crops = bool(found.get("do_center_crop") or found.get("crop_pct"))
     if not found:
@@ -261,7 +263,7 @@ def _side(size: Any) -> int:
     return int(size[0] if isinstance(size, list) else size)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Config:
     with reading(path, "a config of transformers", UsageError):
         content = json.loads(read_bytes(path)) if path.exists() else {}
     return content if isinstance(content, dict) else {}
