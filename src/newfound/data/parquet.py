@@ -1,7 +1,8 @@
 """Parquet files of embeddings, with a path and a vector or several views in each row, or of predictions."""
 
 import os
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
@@ -69,7 +70,7 @@ class Manifest(BaseModel, extra="forbid"):
     files: list[str]
 
 
-class PartFolder:
+class PartFolder(ABC):
     """A folder of Parquet files, or its fsspec URL; a file appears once it is complete."""
 
     stem: str
@@ -80,12 +81,12 @@ class PartFolder:
         self.folder, self.made = str(folder), made
         self.files = parquet_files(self.folder)
         for path in self.files:
-            if others := self._others(_made(path)):
-                raise UsageError(f"{folder} holds {others}.", Hint.NEW_FOLDER)
+            if conflict := self._conflict(_made(path)):
+                raise UsageError(f"{folder} holds {conflict}.", Hint.NEW_FOLDER)
 
-    def _others(self, found: Made | Answered | None) -> str:
+    @abstractmethod
+    def _conflict(self, found: Made | Answered | None) -> str:
         """What a file holds if it was made in another way; empty if it was made in the same way."""
-        raise NotImplementedError
 
     def names(self) -> Iterator[str]:
         """The absolute path of every image in it."""
@@ -102,7 +103,7 @@ class PartFolder:
         """The file name of a part."""
         return f"{self.stem}-{blake2b(part.name.encode(), digest_size=16).hexdigest()[:16]}.parquet"
 
-    def put(self, name: str, columns: dict[str, Any]) -> str:
+    def put(self, name: str, columns: Mapping[str, object]) -> str:
         """Write columns as the file `name`; returns its path."""
         pa, path = import_pyarrow(), os.path.join(self.folder, name)
         table = pa.table(columns).replace_schema_metadata({KEY: self.made.model_dump_json()})
@@ -150,7 +151,7 @@ class Shards(PartFolder):
         self._vectors: list[Floats] = []
         self._digests: list[str] = []
 
-    def _others(self, found: Made | Answered | None) -> str:
+    def _conflict(self, found: Made | Answered | None) -> str:
         if not isinstance(found, Made):
             return "Parquet files that are not embeddings by newfound"
         differing = found.differences(self.made)
@@ -190,7 +191,7 @@ class Answers(PartFolder):
 
     stem = "predictions"
 
-    def _others(self, found: Made | Answered | None) -> str:
+    def _conflict(self, found: Made | Answered | None) -> str:
         return "" if found == self.made else "Parquet files that are not predictions of this run and review"
 
 
