@@ -45,8 +45,8 @@ def hold_out(dataset: Dataset, number: int | None = None, draw: int = 0) -> Data
     first = num_known - held_out
     pile = dataset.split.pile
     given = torch.from_numpy(is_labelled(train[1].numpy(), first, pile))
-    labelled, labels = _where(train, given)
-    unlabelled, hidden = _where(train, ~given)
+    labelled, labels = _select(train, given)
+    unlabelled, hidden = _select(train, ~given)
     update = {"held_out": held_out, "held_out_draw": draw, "num_novel": None, "estimated": None}
     source = (dataset.source or Source(arrays=dataset.fingerprint(), pile=dataset.split.pile)).model_copy(
         update=update
@@ -65,21 +65,21 @@ def hold_back(dataset: Dataset) -> tuple[Dataset, Labelled | None]:
     if split.pile == "novel":
         return dataset, None
     if truth is not None:
-        held = _where((truth.test, truth.test_labels), truth.test_labels < split.num_known)
+        held = _select((truth.test, truth.test_labels), truth.test_labels < split.num_known)
         return dataset, held if len(held[1]) >= ENOUGH else None
     every, back = (split.labelled, split.labels), rank_in_class(split.labels.numpy()) % BACK_EVERY
     is_back = torch.from_numpy(back == BACK_EVERY - 1)
     if is_back.sum() < ENOUGH:
         return dataset, None
-    labelled, labels = _where(every, ~is_back)
-    return replace(dataset, split=replace(split, labelled=labelled, labels=labels)), _where(every, is_back)
+    labelled, labels = _select(every, ~is_back)
+    return replace(dataset, split=replace(split, labelled=labelled, labels=labels)), _select(every, is_back)
 
 
 def hide_classes(split: Split, number: int) -> tuple[Split, ImageSet, Tensor]:
     """Hide the last known classes: what training may see, the hidden images, and their classes from 0."""
     first = split.num_known - number
-    shown, shown_labels = _where((split.labelled, split.labels), split.labels < first)
-    hidden, hidden_labels = _where((split.labelled, split.labels), split.labels >= first)
+    shown, shown_labels = _select((split.labelled, split.labels), split.labels < first)
+    hidden, hidden_labels = _select((split.labelled, split.labels), split.labels >= first)
     rest = Split(shown, shown_labels, split.unlabelled, first, None, split.look, split.pile)
     return rest, hidden, hidden_labels - first
 
@@ -88,7 +88,7 @@ def _train_and_test(dataset: Dataset) -> tuple[Labelled, Labelled]:
     """The images of known classes, for training and for test."""
     known, truth = (dataset.split.labelled, dataset.split.labels), dataset.truth
     if truth is not None:
-        return known, _where((truth.test, truth.test_labels), truth.test_labels < dataset.num_known)
+        return known, _select((truth.test, truth.test_labels), truth.test_labels < dataset.num_known)
     fewest, at = known[1].bincount().min(0)
     if fewest < TEST_EVERY:
         raise DataError(
@@ -96,10 +96,10 @@ def _train_and_test(dataset: Dataset) -> tuple[Labelled, Labelled]:
             f"{dataset.class_names[at]!r} has {fewest}."
         )
     for_test = torch.from_numpy(rank_in_class(known[1].numpy()) % TEST_EVERY == TEST_EVERY - 1)
-    return _where(known, ~for_test), _where(known, for_test)
+    return _select(known, ~for_test), _select(known, for_test)
 
 
-def _where(part: Labelled, chosen: Tensor) -> Labelled:
+def _select(part: Labelled, chosen: Tensor) -> Labelled:
     """The rows for which `chosen` (n,) is true."""
     rows = torch.nonzero(chosen).flatten()
     return part[0].select(rows), part[1][rows]

@@ -92,14 +92,14 @@ class Family:
         names = (*known, *novel)
         joint = np.full(len(corpus.classes), -1)  # classes that are left out
         joint[[corpus.classes.index(name) for name in names]] = np.arange(len(names))
-        train, test = (_used(joint[part.labels], subset) for part in (corpus.train, corpus.test))
+        train, test = (_limited(joint[part.labels], subset) for part in (corpus.train, corpus.test))
         given = is_labelled(train, len(known), benchmark.pile)
         if benchmark.shots is not None:
-            train[given] = _used(train[given], benchmark.shots)
+            train[given] = _limited(train[given], benchmark.shots)
             given &= train >= 0
-        labelled, labels = _where(corpus.train, train, given)
-        unlabelled, hidden = _where(corpus.train, train, (train >= 0) & ~given)
-        truth = Truth(hidden, *_where(corpus.test, test, test >= 0))
+        labelled, labels = _select(corpus.train, train, given)
+        unlabelled, hidden = _select(corpus.train, train, (train >= 0) & ~given)
+        truth = Truth(hidden, *_select(corpus.test, test, test >= 0))
         split = Split(labelled, labels, unlabelled, len(known), len(novel), self.look, benchmark.pile)
         source = Source(benchmark=benchmark.name, data_dir=str(data_dir) if data_dir else None, subset=subset)
         return Dataset(benchmark.name, split, truth, names, source=source)
@@ -111,12 +111,12 @@ def files_missing(name: str, files: str, looked: Sequence[Path]) -> DataError:
     return DataError(f"{name} needs its official files, {files}{where}.", Hint.DATA_DIR)
 
 
-def _used(labels: Rows, subset: int | None) -> Rows:
+def _limited(labels: Rows, subset: int | None) -> Rows:
     """Joint classes (n,), -1 for images that are left out, the first `subset` of each class kept."""
     return labels if subset is None else np.where(rank_in_class(labels) < subset, labels, -1)
 
 
-def _where(part: Part, labels: Rows, chosen: npt.NDArray[np.bool_]) -> tuple[ImageSet, Tensor]:
+def _select(part: Part, labels: Rows, chosen: npt.NDArray[np.bool_]) -> tuple[ImageSet, Tensor]:
     """The chosen images (n,) and their labels, in the order of the files."""
     rows = torch.from_numpy(np.flatnonzero(chosen))
     images = part.images.select(rows)
