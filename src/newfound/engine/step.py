@@ -240,9 +240,9 @@ def learner_optimiser(learner: Learner, train: TrainConfig) -> torch.optim.Optim
 
     Frozen parameters never get a gradient, so they stay as they are.
     """
-    parameters = list(learner.parameters()) or [
-        nn.Parameter(torch.zeros(()))
-    ]  # centroids of vectors have none
+    parameters = list(learner.parameters())
+    if not parameters:  # as centroids on vectors, which train nothing
+        parameters = [nn.Parameter(torch.zeros(()))]
     on_gpu = parameters[0].is_cuda
     lr: float | Tensor = torch.zeros((), device=parameters[0].device) if on_gpu else 0.0
     if train.optimiser == "adam":
