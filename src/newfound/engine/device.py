@@ -13,7 +13,7 @@ from newfound.core.settings import RunConfig
 from newfound.engine.step import Mode
 
 BF16 = (8, 0)
-"""The lowest compute capability of a GPU with bf16."""
+"""The lowest compute capability of a GPU with bf16; torch's own check also counts slow emulation."""
 BF16_ON_CPU = ("avx512_bf16", "amx_bf16")
 """Instruction sets with which a CPU multiplies in bf16."""
 LONG_RUN_STEPS = 2000
@@ -66,7 +66,7 @@ def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:
     if wanted == "auto":
         if device.type == "cpu":
             return torch.float32
-        return torch.bfloat16 if _has_bf16(device) else torch.float16
+        return torch.bfloat16 if torch.cuda.get_device_capability(device) >= BF16 else torch.float16
     if wanted == "fp16" and device.type == "cpu":
         raise UsageError("precision=fp16 needs a GPU. On a CPU use float32 or bf16.")
     return {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[wanted]
@@ -88,11 +88,6 @@ def precision_name(precision: torch.dtype) -> str:
 def safer_settings(precision: torch.dtype) -> str:
     """Settings that may keep training in this precision from diverging."""
     return "a lower lr" + " or precision=float32" * (precision != torch.float32)
-
-
-def _has_bf16(device: torch.device) -> bool:
-    """Whether a GPU has bf16; torch's own check also counts slow emulation."""
-    return torch.cuda.get_device_capability(device) >= BF16
 
 
 def fallback_reason(run: RunConfig, device: torch.device, precision: torch.dtype) -> str:
