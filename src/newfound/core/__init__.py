@@ -1,1 +1,1 @@
-"""Records, contracts, configuration and errors, which every other layer uses; imports none of them."""
+"""Records, contracts, configuration and errors for all other layers, none of which it imports."""

@@ -40,7 +40,7 @@ def as_ours(error: Exception, names: Sequence[str] = ()) -> NewfoundError:
     if isinstance(error, ValidationError):
         where, problem = problem_of(error)
         place = where.split(".")[0]
-        if place.isdecimal():  # more arguments than the function takes
+        if place.isdecimal():  # a position, perhaps beyond the function's arguments
             place = names[int(place)] if int(place) < len(names) else ""
         return UsageError(f"{f'Argument {place!r}' if place else 'An argument'} {problem}.")
     if ran_out_of_memory(error):

@@ -49,7 +49,7 @@ def free_memory() -> float:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = float(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 2**10
-        group = Path("/sys/fs/cgroup")  # of a container
+        group = Path("/sys/fs/cgroup")  # the limits of a container
         limit = (group / "memory.max").read_text() if (group / "memory.max").exists() else "max"
         used = float((group / "memory.current").read_text()) if limit.strip() != "max" else 0.0
         return free if limit.strip() == "max" else min(free, float(limit) - used)
@@ -154,7 +154,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """The same for a new folder."""
+    """Yield a new folder beside `path`; rename it if the block succeeds, remove it if not."""
     temporary = _temporary(path)
     with writing(path):
         temporary.mkdir(parents=True)

@@ -13,7 +13,7 @@ from newfound.core.settings import Count
 from newfound.core.source import PileKind
 
 Outputs = dict[str, Tensor]
-"""What a learner's forward returns; joint logits, where it has them, are `logits` (V, K, B, C)."""
+"""What a learner's forward returns; joint logits, if it has any, are `logits` (V, K, B, C)."""
 
 Losses = dict[str, Tensor]
 """Named terms; the sum of their means is minimised. A term of shape (K,) also ranks the heads."""

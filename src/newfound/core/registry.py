@@ -135,7 +135,7 @@ class Entry:
     only_on: Mapping[str, Mapping[str, Overrides]] = field(default_factory=dict)
     """Benchmark → variations that only make sense there, such as a shorter schedule."""
     what: str = ""
-    """Description, where one module defines several methods."""
+    """A description, needed if one module defines several methods."""
 
     @property
     def versions(self) -> dict[str, int]:

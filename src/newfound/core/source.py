@@ -12,7 +12,7 @@ from newfound.core.settings import Count, Positive
 PileKind = Literal["mixed", "novel"]
 """Whether unlabelled images may also be of known classes, or are of novel classes only."""
 Engine = Literal["local", "ray"]
-"""What reads sets of any size: this machine, or a Ray cluster."""
+"""Where the parts of a large set are processed: on this machine, or on a Ray cluster."""
 UNSORTED = "unsorted"
 """The group of images without a class."""
 
@@ -58,7 +58,7 @@ class Source(BaseModel, extra="forbid", frozen=True):
     held_out: Count | None = None
     """How many known classes are treated as novel; the images of the true novel ones are dropped."""
     held_out_draw: Count = 0
-    """Which ones: 0 for the last, 1 for those before them, and so on around."""
+    """Which ones: the last for 0, those before them for 1, and so on, around the list of classes."""
     follows: str | None = None
     """The run whose review provided some of the labels."""
     class_ids: dict[str, int] | None = None

@@ -21,7 +21,7 @@ Kind = Literal["digits", "cifar", "imagenet", "vectors"]
 Channels = tuple[float, float, float]
 Rows = npt.NDArray[np.int64]
 TEST_EVERY = 5
-"""Where there is no test set, every fifth image of each class becomes one."""
+"""Without a test set, every fifth image of each class becomes a test image."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ HASHES = 8
 BITS = 16
 """Length of a hash."""
 NEXT = 4
-"""With how many of the following images of the same hash an image is compared."""
+"""Number of following images with the same hash that an image is compared with."""
 CHUNK = 10_000
 """Images, or pairs of them, that are compared at a time."""
 

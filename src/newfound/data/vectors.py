@@ -227,7 +227,7 @@ def holds_vectors(place: str) -> bool:
 def load_vectors(
     path: str, look: Look, encoder: EncoderVersion | None
 ) -> tuple[StoredVectors, tuple[str, ...]]:
-    """The vectors in files, which must come from the encoder of a run, and the files left out: none."""
+    """The vectors in files, which must come from the encoder of a run, and the files left out (none)."""
     found = read_embeddings(path)
     size = found.vectors.size[1]
     if size != look.size:

@@ -300,7 +300,7 @@ class Centroids(Method):
 
     def both_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
         x = self.whitened(images)
-        with torch.autocast(x.device.type, enabled=False):  # cosines differ little
+        with torch.autocast(x.device.type, enabled=False):  # cosines may differ very little
             return self._both(x)
 
     def _both(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -157,7 +157,7 @@ class DualRank(Method):
 
 
 def inner_cells(maps: Tensor) -> Tensor:
-    """(B, D, h, w) → cells (B, L, D) without the border, where maps have an interior; no gradient."""
+    """(B, D, h, w) → cells (B, L, D) without the border, if maps have an interior; no gradient."""
     h, w = maps.shape[-2:]
     inside = maps[..., 1:-1, 1:-1] if min(h, w) > 2 else maps
     return inside.detach().flatten(2).mT.float()

@@ -182,7 +182,7 @@ def wta_agreement(features: Tensor, windows: Tensor) -> Tensor:
 def best_agreement(agreement: Tensor, labels: Tensor, least: int) -> Tensor:
     """Agreements (n, n) of labelled samples → the threshold, at least `least`, whose pairs have the best F1.
 
-    Ties go to the highest threshold, also where no two samples share a class.
+    Ties go to the highest threshold, even if no two samples share a class.
     """
     first, second = torch.triu_indices(len(labels), len(labels), 1, device=labels.device)
     counts = agreement[first, second].long()

@@ -54,7 +54,7 @@ class SimilarityNetwork(nn.Module):
         return pooled(self.block(maps))
 
     def forward(self, z: Tensor) -> Tensor:
-        """In float32 under any autocast."""
+        """Compare all pairs, in float32 under any autocast."""
         with torch.autocast(z.device.type, enabled=False):
             # W [a; b] = W1 a + W2 b: two products per sample instead of one per pair.
             first, second = (F.linear(z, half) for half in self.hidden.weight.chunk(2, dim=1))

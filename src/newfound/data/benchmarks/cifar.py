@@ -22,7 +22,7 @@ Name = Literal["cifar10", "cifar100"]
 Where = Literal["train", "test"]
 PIXELS = 3 * 32 * 32
 HOME = "www.cs.toronto.edu/~kriz/cifar.html"
-"""Where the official archives are."""
+"""The website of the official archives."""
 
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR100 = tuple(Path(__file__).with_name("cifar100.txt").read_text(encoding="utf-8").split())
