@@ -52,13 +52,13 @@ def test_the_note() -> None:
 
 def test_another_number_of_novel_classes() -> None:
     own = replace(toy(num_novel=None), truth=None, class_names=("novel-1", "b"), source=Source(labelled="/a"))
-    found = own.with_num_novel(3, estimated="gcd")
+    found = own.with_num_novel(3)
     assert (own.num_novel, found.num_novel) == (None, 3)
     assert (own.split.task, found.split.task) == tuple(
         Task(2, number, 3, num_labelled=4) for number in (0, 3)
     )
     assert found.class_names == ("novel-1", "b", "novel-2", "novel-3", "novel-4")
-    assert found.source == Source(labelled="/a", num_novel=3, estimated="gcd")
+    assert found.source == Source(labelled="/a", num_novel=3)
     assert toy().with_num_novel(3).class_names == ("a", "b", "c", "d")
     with pytest.raises(DataError, match="cannot be of 4 novel"):
         own.with_num_novel(4)

@@ -153,12 +153,11 @@ class Dataset:
         return note
 
     @public
-    def with_num_novel(self, num_novel: Count, estimated: str | None = None) -> "Dataset":
-        """The same images with `num_novel` novel classes to look for; `estimated` names the algorithm."""
+    def with_num_novel(self, num_novel: Count) -> "Dataset":
+        """The same images with `num_novel` novel classes to look for."""
         known = self.class_names[: self.num_known]
         names = self.class_names if self.truth else (*known, *novel_names(known, num_novel))
-        update = {"num_novel": num_novel, "estimated": estimated}
-        source = self.source and self.source.model_copy(update=update)
+        source = self.source and self.source.model_copy(update={"num_novel": num_novel, "estimated": None})
         return replace(self, split=replace(self.split, num_novel=num_novel), class_names=names, source=source)
 
     def to(self, device: torch.device) -> "Dataset":
