@@ -101,7 +101,7 @@ def _places(rows: int | None, device: torch.device) -> Tensor:
 
 
 def share(whole: Tensor, dim: int = 0, rows: int | None = None) -> Tensor:
-    """This process's share of a tensor that has `rows` along `dim`; by default, those of the batch."""
+    """This process's share of a tensor with `rows` rows along `dim`; by default, those of the batch."""
     return whole.index_select(dim, _places(rows, whole.device)) if _batch else whole
 
 

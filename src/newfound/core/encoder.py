@@ -36,7 +36,7 @@ class Encoder(nn.Module):
     """
 
     cache_version: ClassVar[int] = 1
-    """Increase it when the same training would give other weights; cached weights are then ignored."""
+    """Increase it when the same training would give different weights; older cached ones are then ignored."""
     of_vectors: ClassVar[bool] = False
     """Whether it takes vectors (B, D) instead of images."""
     dim: int

@@ -41,7 +41,7 @@ class Learner(nn.Module, ABC):
 
     Config: ClassVar[type] = NoSettings
     cache_version: ClassVar[int] = 1
-    """Increase it when the same training would give other weights; cached weights are then ignored."""
+    """Increase it when the same training would give different weights; older cached ones are then ignored."""
     uses: ClassVar[Uses] = "both"
     fewest: ClassVar[int] = 1
     """Minimum number of images of each kind in a batch."""

@@ -58,6 +58,7 @@ Shares = Annotated[str, AfterValidator(_ascending)]
 File = Annotated[str, AfterValidator(_absolute)]
 EncoderName = Annotated[str, AfterValidator(_absolute_model)]
 Value = bool | int | float | str
+"""What a setting can be set to."""
 Overrides = Mapping[str, Any]
 C = TypeVar("C")
 
