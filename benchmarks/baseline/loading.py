@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.measure import elapsed
-from newfound.data.dataset import Channels, Look, Split
+from newfound.core.encoder import Channels
+from newfound.data.dataset import Look, Split
 
 Picture = Image.Image
 MOST_WORKERS = 16

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 Channels = tuple[float, float, float]
+"""One value for each colour."""
 Interpolation = Literal["bilinear", "bicubic"]
 
 

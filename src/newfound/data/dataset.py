@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from newfound.core.calls import public
+from newfound.core.encoder import Channels
 from newfound.core.errors import DataError
 from newfound.core.records import Task
 from newfound.core.settings import Count, Positive
@@ -18,7 +19,6 @@ from newfound.core.source import PileKind, Source
 from newfound.data.images import ImageSet
 
 Kind = Literal["digits", "cifar", "imagenet", "vectors"]
-Channels = tuple[float, float, float]
 Rows = npt.NDArray[np.int64]
 TEST_EVERY = 5
 """Without a test set, every fifth image of each class becomes a test image."""

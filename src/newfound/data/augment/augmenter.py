@@ -7,10 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from newfound.core.encoder import Channels
 from newfound.core.errors import UsageError
 from newfound.data.augment.geometry import resample
 from newfound.data.augment.op import apply, noise_of
-from newfound.data.augment.recipes import Colour, recipe_named
+from newfound.data.augment.recipes import recipe_named
 
 
 class Augmenter:
@@ -21,7 +22,7 @@ class Augmenter:
     """
 
     def __init__(
-        self, recipe: str, kind: str, size: int, large: int, small: int, mean: Colour, std: Colour
+        self, recipe: str, kind: str, size: int, large: int, small: int, mean: Channels, std: Channels
     ) -> None:
         declared = recipe_named(recipe, kind, size)
         if small and declared.small is None:
@@ -47,7 +48,7 @@ class Augmenter:
         return tuple(views)
 
 
-def normalise(levels: Tensor, mean: Colour, std: Colour) -> Tensor:
+def normalise(levels: Tensor, mean: Channels, std: Channels) -> Tensor:
     """Grey levels in 0..255 → (level / 255 - mean) / std for each colour: (B, 3, H, W) → same."""
     if levels.ndim == 2:  # vectors, which have no colours
         return levels
@@ -56,7 +57,7 @@ def normalise(levels: Tensor, mean: Colour, std: Colour) -> Tensor:
     return torch.stack([(colour / 255 - m) / s for colour, m, s in colours], 1)
 
 
-def evaluation_view(images: Tensor, size: int, kind: str, mean: Colour, std: Colour) -> Tensor:
+def evaluation_view(images: Tensor, size: int, kind: str, mean: Channels, std: Channels) -> Tensor:
     """The plain view of stored images, normalised: uint8 (B, 3, H, W) → float32 (B, 3, size, size).
 
     Images of another size are cropped to their centre if they are of kind "imagenet" and large enough,

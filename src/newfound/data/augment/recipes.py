@@ -11,15 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from newfound.core.encoder import Channels
 from newfound.core.errors import Hint, check_known
 from newfound.data.augment.colour import Equalise, Grey, Jitter, Solarise
 from newfound.data.augment.geometry import Blur, Centred, Crop, Flip, OneOf, Padded, Resized, Translate
 from newfound.data.augment.op import Op
 
 Chain = tuple[Op, ...]
-Colour = tuple[float, float, float]
 
-NORMALISATION: Mapping[str, tuple[Colour, Colour]] = {
+NORMALISATION: Mapping[str, tuple[Channels, Channels]] = {
     "cifar10": ((0.491, 0.482, 0.447), (0.202, 0.199, 0.201)),
     "cifar100": ((0.507, 0.487, 0.441), (0.267, 0.256, 0.276)),
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
