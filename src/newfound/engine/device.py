@@ -1,8 +1,5 @@
 """The device, precision and step mode that a run uses, resolved from its settings."""
 
-import ctypes
-import sys
-from functools import cache
 from typing import cast
 
 import torch
@@ -18,8 +15,6 @@ BF16_ON_CPU = ("avx512_bf16", "amx_bf16")
 """Instruction sets with which a CPU multiplies in bf16."""
 LONG_RUN_STEPS = 2000
 """Compilation does not pay off in shorter runs."""
-KEPT = {-3: 2**28, -1: 2**29}
-"""glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, raised so that freed memory is kept."""
 
 
 def resolve_device(wanted: str) -> torch.device:
@@ -31,30 +26,6 @@ def resolve_device(wanted: str) -> torch.device:
         found = f"torch finds {len(gpus)} GPUs here"
         raise UsageError(f"Setting 'device' must be auto, cpu or cuda[:N] ({found}), got {wanted!r}.")
     return torch.device(wanted)
-
-
-class FreedMemory:
-    """Keeps what one layer frees for the next, on a CPU, where new pages would take a third of the time.
-
-    The gaps between blocks in use add up, so they have to be given back now and then.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self.on_cpu = device.type == "cpu"
-        if self.on_cpu and (libc := _glibc()):
-            for option, size in KEPT.items():
-                libc.mallopt(option, size)
-
-    def give_back(self) -> None:
-        if self.on_cpu and (libc := _glibc()):
-            libc.malloc_trim(0)
-
-
-@cache
-def _glibc() -> ctypes.CDLL | None:
-    """glibc, or None on other systems; it cannot be pickled, so no object holds it."""
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    return libc if hasattr(libc, "mallopt") else None
 
 
 def resolve_precision(wanted: str, device: torch.device) -> torch.dtype:

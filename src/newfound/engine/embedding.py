@@ -4,9 +4,12 @@ Shapes: n images, V views, D features. View 0 is the plain image, view 1 its mir
 are random resized crops, the same in every call.
 """
 
+import ctypes
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO
 from itertools import chain
 
@@ -26,13 +29,15 @@ from newfound.data.decode import Pixels, Reading, digest_of, upright_rgb
 from newfound.data.images import ImageSet, on_device
 from newfound.data.members import read_image
 from newfound.data.workers import AHEAD, num_workers, read_each, shared
-from newfound.engine.device import FreedMemory, fastest_precision
+from newfound.engine.device import fastest_precision
 
 log = logging.getLogger(__name__)
 BATCH = {"cpu": 8, "cuda": 64}
 """Batch size in images of 224 pixels, counting every view."""
 MOST = {"cpu": 32, "cuda": 1024}
 """Batch size limit for smaller images; larger batches would overflow a CPU's caches."""
+MALLOC_OPTIONS = {-3: 2**28, -1: 2**29}
+"""glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, raised so that freed memory is kept."""
 GIVE_BACK_EVERY = 16
 """Number of batches after which unused memory is given back."""
 LAYOUT = torch.channels_last
@@ -190,3 +195,27 @@ def _crops(image: Image.Image, look: Preprocessing, views: int, seed: str) -> li
         mirrored += (u[:, 0] < 0.5).tolist()
     cut = [np.asarray(image.resize(side, FILTERS[look.interpolation], box)) for box in boxes]
     return [crop[:, ::-1] if flip else crop for crop, flip in zip(cut, mirrored, strict=True)]
+
+
+class FreedMemory:
+    """Keeps what one layer frees for the next, on a CPU, where new pages would take a third of the time.
+
+    The gaps between blocks in use add up, so they have to be given back now and then.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.on_cpu = device.type == "cpu"
+        if self.on_cpu and (libc := _glibc()):
+            for option, size in MALLOC_OPTIONS.items():
+                libc.mallopt(option, size)
+
+    def give_back(self) -> None:
+        if self.on_cpu and (libc := _glibc()):
+            libc.malloc_trim(0)
+
+
+@cache
+def _glibc() -> ctypes.CDLL | None:
+    """glibc, or None on other systems; it cannot be pickled, so no object holds it."""
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return libc if hasattr(libc, "mallopt") else None
