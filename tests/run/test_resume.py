@@ -244,4 +244,4 @@ def test_a_run_that_stops_after_every_step_ends_with_the_same_bits(
     assert len(stops) > 2 * len(recipe.train)
     assert_equal(Checkpoint.load(whole.folder.checkpoint), Checkpoint.load(run.folder.checkpoint))
     lines = [each.folder.read_metrics() for each in (whole, run)]
-    assert [line.losses for line in lines[0]] == [line.losses for line in lines[1]]
+    assert [[*line.losses.items()] for line in lines[0]] == [[*line.losses.items()] for line in lines[1]]

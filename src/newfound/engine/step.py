@@ -168,6 +168,7 @@ class Step:
             if name not in self.sums:
                 self.sums[name] = torch.zeros_like(value, dtype=torch.float32)
             self.sums[name] += value.detach()
+        self.sums = {name: self.sums[name] for name in losses}  # a checkpoint does not keep the order
 
     def _forward(self, batch: Batch) -> Losses:
         with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
