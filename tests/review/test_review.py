@@ -99,7 +99,7 @@ REFUSED: list[tuple[Callable[[Review], object], str]] = [
     *((lambda mine, name=name: mine.rename({"novel-1": name}), "not a class name") for name in INVALID),
     (lambda mine: mine.rename({"novel-1": "ant"}), "already a class"),
     (lambda mine: mine.rename({"novel-1": "x", "novel-2": "x"}), "already a class"),
-    (lambda mine: mine.merge("novel-1", "novel-11"), r"Unknown class 'novel-11'\. Did you mean 'novel-1'"),
+    (lambda mine: mine.merge("novel-1", "novel-11"), r"Unknown class 'novel-11'\. Review\.names"),
     (lambda mine: mine.merge("novel-1", "ant"), "'ant' is not a novel class"),
     (lambda mine: mine.split("novel-3"), "Cannot split"),
     *((lambda mine, number=number: mine.split("novel-2", number), "Cannot split") for number in (0, 1, 5)),

@@ -1,6 +1,7 @@
 """The classes of a finished run, and the edits of a reviewer."""
 
 import os
+import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     from newfound.run.trained import Prediction
 
 LONGEST_NAME = 100
+"""Characters of a class name."""
+GENERATED = re.compile(r"novel-\d+(-\d+)*")
+"""Names that nobody chose: one of them is no useful guess for another."""
 Rows = Annotated[Sequence[int], BeforeValidator(lambda rows: getattr(rows, "tolist", lambda: rows)())]
 """Whole numbers, in an array too."""
 Kind = Literal["known", "novel", "unsorted"]
@@ -317,9 +321,10 @@ class Review:
         self._begin(in_effect(self.log)) if isinstance(edit, Undo) else self._follow([edit])
 
     def _id(self, name: str) -> int:
-        ids = {composed(each): key for key, each in self.names.items()}
-        check_known("class", composed(name), ids, Hint.CLASSES)
-        return ids[composed(name)]
+        wanted, ids = composed(name), {composed(each): key for key, each in self.names.items()}
+        given = [each for each in ids if each == wanted or not GENERATED.fullmatch(each)]
+        check_known("class", wanted, given, Hint.CLASSES)
+        return ids[wanted]
 
     def _novel(self, name: str) -> int:
         key = self._id(name)
