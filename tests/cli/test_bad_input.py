@@ -54,7 +54,7 @@ def test_a_method_that_trains_nothing_has_no_epochs() -> None:
 def test_a_run_to_follow_is_reviewed_and_the_only_source() -> None:
     untouched(2, ("discover", "--from", "nowhere"), "There is no run in nowhere.")
     refused(2, ("discover", "--from", "runs/mine"), "--from needs --out")
-    untouched(2, ("discover", "--from", "runs/mine", *DIGITS), "--unlabelled alone")
+    untouched(2, ("discover", "--from", "runs/mine", *DIGITS), "no data options except --unlabelled")
 
 
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_a_file_where_the_run_should_be(images: OwnImages, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("out", "words"),
     [
-        ("run-\udcff", "is not text in UTF-8"),
+        ("run-\udcff", "is not valid UTF-8"),
         ("d/" * 2000, "Cannot write"),
         ("d" * 5000, "File name too long"),
     ],

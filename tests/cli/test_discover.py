@@ -211,7 +211,7 @@ with Stopping(None, resume=True):
     assert process.stdout.readline() == STOPPING
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=10)
-    assert (process.returncode, out) == (130, f"Stopped at once, with the last checkpoint. {AGAIN}")
+    assert (process.returncode, out) == (130, f"Stopped at once; the last checkpoint is kept. {AGAIN}")
 
 
 @pytest.mark.parametrize(("module", "verb"), [("typer", "methods"), ("torch", "compare"), ("typer", "")])
@@ -295,9 +295,7 @@ def tiny(method: str, benchmark: str, overrides: Overrides) -> Recipe:
 
 def test_the_demo_replaces_only_an_earlier_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newfound.cli.demo.recipe_for", tiny)
-    monkeypatch.setattr(
-        "newfound.cli.report.draw_figures", lambda runs, folder: [folder.mkdir(exist_ok=True)]
-    )
+    monkeypatch.setattr("newfound.cli.runs.draw_figures", lambda runs, folder: [folder.mkdir(exist_ok=True)])
     for _ in range(2):
         out = works("demo")
     for words in ("raw pixels", "pretrained features", "UNO v2", "IIC", "task-aware", "task-agnostic"):
@@ -308,20 +306,23 @@ def test_the_demo_replaces_only_an_earlier_demo(monkeypatch: pytest.MonkeyPatch)
     page = Path("runs/demo/report.html").read_text(encoding="utf-8")
     assert "newfound demo --out runs/demo --seed 0" in page
     assert "Open runs/demo/report.html to look at the classes." in out
+    assert results.task_aware is not None
+    best = results.task_aware.train.acc.best_head
+    assert best is not None
+    assert f"head of lowest loss, with a train ACC of {100 * best:.1f} %" in out
+    assert f"{100 * best:.1f} % of the" in page
     Path("runs/demo/notes.txt").write_text("mine")
     works("demo")
     assert Path("runs/demo/notes.txt").read_text() == "mine"
-    refused(2, ("demo", "--out", "runs"), "runs holds something else than a demo", "Choose another")
+    refused(2, ("demo", "--out", "runs"), "runs is not the folder of a demo", "Choose another")
     assert [path.name for path in Path("runs").iterdir()] == ["demo"]
     works("classes", "runs/demo", "rename", "novel-1=five")
-    refused(2, ("demo",), "runs/demo/edits.jsonl, your work", "Choose another")
+    refused(2, ("demo",), "runs/demo holds your work on an earlier demo, edits.jsonl", "Choose another")
 
 
 def test_a_demo_that_fails_leaves_the_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newfound.cli.demo.recipe_for", tiny)
-    monkeypatch.setattr(
-        "newfound.cli.report.draw_figures", lambda runs, folder: [folder.mkdir(exist_ok=True)]
-    )
+    monkeypatch.setattr("newfound.cli.runs.draw_figures", lambda runs, folder: [folder.mkdir(exist_ok=True)])
     works("demo")
     before = contents(Path("runs"))
 

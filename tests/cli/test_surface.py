@@ -165,7 +165,7 @@ def test_methods_lists_all_with_a_line_and_a_status_each() -> None:
     described = {name: method_entry(name).description for name in method_names()}
     assert len(set(described.values())) == len(described)
     assert all(name in out and line in out for name, line in described.items())
-    assert "There are no recorded runs in results; --results names another folder." in out
+    assert "There are no recorded runs in results. Use --results for another folder." in out
     recorded = works("methods", "--results", RESULTS)
     assert "reproduced (n = 1) on" in recorded
     assert "no recorded runs" not in recorded

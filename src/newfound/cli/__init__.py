@@ -1,4 +1,4 @@
-"""The command line: each verb parses its options, calls one function below, and prints."""
+"""The command line: each verb parses its options, calls the library, and prints."""
 
 import logging
 import os
@@ -8,13 +8,13 @@ import warnings
 from newfound.cli.signals import begin_imports, end_imports, ignore_interrupts
 
 LAUNCHERS = {"RANK", "SLURM_STEP_NUM_TASKS"}
-"""What torchrun and Slurm set in the environment."""
+"""Environment variables that torchrun and Slurm set."""
 
 
 def main() -> None:
-    """Run `newfound`; exit codes: 0, 1 for work that fails, 2 for bad usage, 130 for Ctrl-C."""
-    place = os.environ.get("RANK") or os.environ.get("SLURM_PROCID", "0")
-    begin_imports() if place == "0" else ignore_interrupts()  # Ctrl-C is for the process that is followed
+    """Run `newfound`. Exit codes: 0, 1 if the work fails, 2 for wrong usage, 130 for Ctrl-C."""
+    rank = os.environ.get("RANK") or os.environ.get("SLURM_PROCID", "0")
+    begin_imports() if rank == "0" else ignore_interrupts()  # the first process handles Ctrl-C
     arguments = sys.argv[1:] or ["--help"]
     try:
         code = _run(arguments)
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int | None:
-    """Run a command; of several processes only the first does, and the others follow it."""
+    """Run a command. With several processes the first one runs it, and the others follow."""
     from newfound.cli.app import run
 
     if not LAUNCHERS & os.environ.keys():
@@ -44,7 +44,7 @@ def _run(arguments: list[str]) -> int | None:
 
 
 def _follow() -> int:
-    """Train with the first process; its log and its errors are not repeated."""
+    """Train with the first process, without repeating its log and its errors."""
     from newfound.core.dist import ProcessLostError
     from newfound.core.errors import NewfoundError
     from newfound.engine.trainer import follow

@@ -34,7 +34,7 @@ VERBS = {
     "Look and correct": {
         "review": "runs",
         "classes": "classes",
-        "report": "report",
+        "report": "runs",
         "trust": "runs",
         "relocate": "runs",
     },
@@ -48,11 +48,12 @@ VERBS = {
 }
 """Panel of the help → verb → the module with a function of that name."""
 TRAINING = (*RESUMABLE, "compare", "calibrate", "reproduce", "trust", "embed")
+"""Verbs that can be interrupted and continued."""
 MODULES = {verb: module for verbs in VERBS.values() for verb, module in verbs.items()}
 
 
 class Verbs(TyperGroup):
-    """Knows the help of each verb, and imports the one that is called."""
+    """Lists every verb, and imports only the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, known, rest = super().resolve_command(ctx, args)
@@ -60,7 +61,7 @@ class Verbs(TyperGroup):
 
 
 def command(name: str) -> Any:
-    """A verb with its arguments and options."""
+    """The command of a verb, with its arguments and options."""
     module, alone = import_module(f"newfound.cli.{MODULES[name]}"), typer.Typer(add_completion=False)
     end_imports()
     alone.command(name, epilog=getattr(module, "EPILOGS", {}).get(name))(getattr(module, name))
@@ -103,21 +104,20 @@ for panel, verbs in VERBS.items():
 
 
 def run(arguments: list[str]) -> int | None:
-    """Run a command; report errors that a user can fix as one line on stderr and an exit code."""
+    """Run a command and return its exit code. An error becomes one line on stderr."""
     verb = arguments[0]
-    # The base of typer's usage errors, which some versions take from click and others ship themselves.
+    # The base class of usage errors: some versions of typer take it from click, others have their own.
     bad_call = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
     for each in arguments:
         if not each or (each.startswith("--") and each.find("=") == len(each) - 1):
             return _fail(f"{each[:-1] or 'An argument'} is empty. Perhaps a shell variable is not set.", 2)
         if each.encode(errors="ignore").decode() != each:
-            return _fail(f"The argument {each!r} is not text in UTF-8.", 2)
+            return _fail(f"The argument {each!r} is not valid UTF-8.", 2)
     log_to_console()
     try:
         code: int | None = app(arguments, prog_name="newfound", standalone_mode=False)
-        return (
-            _interrupted(verb) if code == INTERRUPTED else code
-        )  # what some versions of typer make of Ctrl-C
+        # Some versions of typer return this code after Ctrl-C instead of raising.
+        return _interrupted(verb) if code == INTERRUPTED else code
     except (typer.Abort, KeyboardInterrupt):
         return _interrupted(verb)
     except bad_call as error:
@@ -128,14 +128,14 @@ def run(arguments: list[str]) -> int | None:
 
 
 def _interrupted(verb: str) -> int:
-    """Ctrl-C where no checkpoint was waited for."""
+    """Report Ctrl-C where nothing waited for a checkpoint."""
     how = f" Repeat the command{' with --resume' if verb in RESUMABLE else ''} to continue."
     print(f"Stopped by Ctrl-C.{how if verb in TRAINING else ''}", file=sys.stderr)
     return INTERRUPTED
 
 
 def _usage(error: typer.BadParameter) -> str:
-    """An error of typer, with a hint."""
+    """The message of a usage error, with a hint."""
     command = error.ctx.command_path if error.ctx else "newfound"
     message, what = error.format_message().rstrip("."), "options" if " " in command else "commands"
     message += "" if message.endswith("?") else "."
@@ -143,7 +143,7 @@ def _usage(error: typer.BadParameter) -> str:
 
 
 def _usage_hint(error: typer.BadParameter) -> str:
-    """How to write a setting, or a name that begins with a dash, that was given like an option."""
+    """How to write a setting, or a name with a leading dash, that was taken for an option."""
     option, own = getattr(error, "option_name", "") or "", error.ctx.command.params if error.ctx else []
     if option and not option.startswith("--"):
         return "Write -- before names that begin with -. "

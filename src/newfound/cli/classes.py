@@ -1,5 +1,6 @@
 """The verbs that correct and export the classes of a run; none of them needs torch."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from newfound.review.edits import Accept, Edit, Merge, Move, Rename, Split
 from newfound.review.export import write_export
 from newfound.review.review import Review
 
-ACTIONS = {
+ACTIONS: Mapping[str, str] = {
     "rename": "OLD=NEW...",
     "merge": "INTO OTHERS...",
     "split": "NAME [--into N]",
@@ -22,22 +23,25 @@ ACTIONS = {
     "accept": "[NAMES...]",
     "undo": "",
 }
+"""Action → its arguments."""
 
 
 def classes(
     run: RunFolder,
     action: Annotated[
         str | None,
-        typer.Argument(help="rename, merge, split, move, accept or undo; without it the classes are listed."),
+        typer.Argument(
+            help="rename, merge, split, move, accept or undo; without one, the classes are listed."
+        ),
     ] = None,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(help="; ".join(f"{action} {words}" for action, words in ACTIONS.items() if words)),
     ] = None,
     *,
-    into: Annotated[int | None, typer.Option(help="split: the number of parts; by default 2.")] = None,
+    into: Annotated[int | None, typer.Option(help="The number of parts of a split, by default 2.")] = None,
 ) -> None:
-    """List the classes of a run, or rename, merge, split or accept them, move images, undo the last edit."""
+    """List the classes of a run, or edit them: rename, merge, split, move, accept, undo."""
     words = arguments or []
     if action is not None:
         _check_call(action, words, into)
@@ -62,9 +66,9 @@ def classes(
 
 def _check_call(action: str, words: list[str], into: int | None) -> None:
     """Refuse arguments that do not fit the action."""
-    pairs = [word.partition("=") for word in words]
+    old_names = {word.partition("=")[0] for word in words}
     fits = {
-        "rename": 0 < len({old for old, _, _ in pairs}) == len([equals for _, equals, _ in pairs if equals]),
+        "rename": 0 < len(old_names) == len(words) and all("=" in word for word in words),
         "merge": len(words) > 1,
         "split": len(words) == 1,
         "move": len(words) > 1,
@@ -77,6 +81,7 @@ def _check_call(action: str, words: list[str], into: int | None) -> None:
 
 
 def _described(edit: Edit, names: dict[int, str]) -> str:
+    """An edit in words."""
     if isinstance(edit, Rename):
         return f"rename to {', '.join(edit.names)}"
     if isinstance(edit, Merge):
@@ -106,21 +111,21 @@ def _show(review: Review) -> None:
 
 def export(
     run: RunFolder,
-    out: Annotated[Path, typer.Argument(help="A new file or folder.")],
+    out: Annotated[Path, typer.Argument(help="The new file or folder.")],
     *,
     form: Annotated[
         str | None,
         typer.Option(
             "--format",
-            help="csv, json, parquet, coco, folders, label-studio, fiftyone or imagefolder; by default by "
-            "the ending of the name, or folders.",
+            help="csv, json, parquet, coco, folders, label-studio, fiftyone or imagefolder; by default the "
+            "suffix of OUT decides, and without one it is folders.",
         ),
     ] = None,
     link: Annotated[
-        str | None, typer.Option(help="symlink or hardlink images into the folder instead of copying them.")
+        str | None, typer.Option(help="symlink or hardlink: link the images instead of copying them.")
     ] = None,
 ) -> None:
-    """Write the images of the pile with their classes: a table, folders, or a format of another tool."""
+    """Export the pile with its classes: as a table, as folders, or for another tool."""
     for name, folder in write_export(Review.open(run), out, form, link).items():
         console().print(f"Class {name} is in {out / folder}.")
     console().print(f"written: {out}")

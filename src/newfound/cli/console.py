@@ -1,4 +1,4 @@
-"""What the command line prints: log lines, what was loaded and left out, and how hints are worded."""
+"""Output of the command line: log lines, warnings, files left out, and the wording of hints."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from newfound.data.dataset import Dataset
 
 UNFOLDED = 1000
-"""Columns where no terminal sets a limit."""
+"""The width of output that does not go to a terminal: no line is wrapped."""
 MOST_LINES = 20
-"""Lines about files that were left out."""
+"""At most this many of the files left out are listed."""
 
 RESUMABLE = ("discover", "estimate")
-"""The verbs with --resume; the other verbs that train continue by themselves."""
+"""The verbs with --resume. Other verbs that train continue without it."""
 
 HINTS: Mapping[Hint, str] = {
-    Hint.RESUME: "Finish it first: repeat the command that started it with --resume.",
+    Hint.RESUME: "Finish it first: repeat the command that started it, with --resume.",
     Hint.NEW_FOLDER: "Choose another output path.",
     Hint.RESUME_OR_NEW_FOLDER: "Add --resume to continue it, or choose another --out.",
     Hint.RETRY: "Repeat the command once that is fixed.",
@@ -41,20 +41,20 @@ HINTS: Mapping[Hint, str] = {
     Hint.PILE: "If all of them are novel, use --pile novel.",
     Hint.MEMORY: "Free some, or use a smaller batch_size or --size.",
     Hint.SAMPLE: "Free some, set a smaller sample=, or run on some of the vectors and predict the others.",
-    Hint.EMBED: "Free some, or use newfound embed first and then --embeddings.",
+    Hint.EMBED: "Free some, or run newfound embed first and use --embeddings.",
     Hint.NO_STRICT: "Fix or remove the file, or leave out --strict.",
 }
-"""The wording of every hint."""
+"""Hint → its wording."""
 RESUMING = {
     Hint.RESUME: "Add --resume to continue it.",
     Hint.NEW_FOLDER: "Choose another --out.",
     Hint.RETRY: "Repeat the command with --resume once that is fixed.",
 }
-"""The wording where the verb itself has --resume."""
+"""Wordings that differ for verbs with --resume."""
 
 
 class PlainConsole(Console):
-    """Escapes what file and class names may have in them to command a terminal."""
+    """Escapes control characters, which file and class names may contain."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
@@ -63,7 +63,7 @@ class PlainConsole(Console):
 
 @cache
 def console() -> Console:
-    """Standard output; what is not a terminal gets plain lines, unfolded."""
+    """Standard output, with plain lines that are not wrapped unless it is a terminal."""
     found = PlainConsole(markup=False, highlight=False, emoji=False)
     if not found.is_terminal:
         found.width = UNFOLDED
@@ -71,12 +71,12 @@ def console() -> Console:
 
 
 class ConsoleHandler(logging.Handler):
-    """Prints what `newfound` logs: information as it is, warnings as `warning: ...`."""
+    """Prints log records: information as it is, warnings as `warning: ...`."""
 
     label = ""
-    """Before every line: which of several runs it is about."""
+    """Prefix of every line: which of several runs it is about."""
     renamed = ("", "")
-    """A path, and what is shown instead of it."""
+    """A path, and the one to print instead."""
 
     def emit(self, record: logging.LogRecord) -> None:
         prefix = "warning: " if record.levelno >= logging.WARNING else ""
@@ -87,15 +87,15 @@ HANDLER = ConsoleHandler()
 
 
 def log_to_console() -> None:
-    """Show on the console what every part of newfound logs."""
+    """Print the log of all of newfound."""
     logger = logging.getLogger("newfound")
     logger.setLevel(logging.INFO)
-    logger.addHandler(HANDLER)  # once, however often it is called
+    logger.addHandler(HANDLER)  # a second call adds nothing
 
 
 @contextmanager
 def shown_as(path: object, instead: object) -> Iterator[None]:
-    """Within the block, lines name another path than the present one of the files."""
+    """Within the block, print `instead` in place of `path`."""
     HANDLER.renamed = str(path), str(instead)
     try:
         yield
@@ -104,7 +104,7 @@ def shown_as(path: object, instead: object) -> Iterator[None]:
 
 
 def show_data(data: "Dataset") -> None:
-    """What was loaded, what looks wrong with it, and what was left out."""
+    """Print what was loaded, what looks wrong with it, and what was left out."""
     console().print(data.note)
     show_warnings(data.warnings)
     show_left_out(data.skipped)
@@ -116,7 +116,7 @@ def show_warnings(lines: Sequence[str]) -> None:
 
 
 def show_left_out(lines: Sequence[str]) -> None:
-    """The first lines, and how many more there are."""
+    """Print the first files left out, and how many more there are."""
     for line in lines[:MOST_LINES]:
         console().print(f"left out: {one_line(line)}")
     if len(lines) > MOST_LINES:
@@ -124,7 +124,7 @@ def show_left_out(lines: Sequence[str]) -> None:
 
 
 def worded(error: NewfoundError, verb: str) -> str:
-    """The message of an error, and its hint in words of the command line."""
+    """The message of an error, with its hint worded for the command line."""
     if error.hint is None:
         return error.message
     hints = {**HINTS, **RESUMING} if verb in RESUMABLE else HINTS

@@ -1,4 +1,4 @@
-"""The main task on the embedded data: digits 0-4 are known, 5-9 are to be found."""
+"""The demo on scikit-learn's digits: 0-4 are known, 5-9 are to be discovered."""
 
 import shlex
 import time
@@ -17,8 +17,8 @@ from sklearn.cluster import KMeans
 
 from newfound.cli.console import console, shown_as
 from newfound.cli.progress import Progress
-from newfound.cli.report import draw_run_curves, draw_runs
 from newfound.cli.results import Row, results_table
+from newfound.cli.runs import draw_run_curves, draw_runs
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import check_writable, write_record, writing
 from newfound.core.registry import recipe_for
@@ -42,20 +42,20 @@ METHODS = {
     "uno-v2": "UNO v2",
     "iic": "IIC",
 }
-"""What the demo compares."""
+"""Method → its title in the demo."""
 PIXELS = "kmeans-pixels/results.json"
-"""The first file that a demo writes; no other run writes it."""
+"""The first file that a demo writes. No other run writes it, so it identifies a demo."""
 FOLDERS = ("kmeans", "uno-v2", "kmeans-pixels", "pretrained", "tensorboard")
-"""What a demo writes besides the files of its run and its figures."""
+"""The folders that a demo writes besides the files of its run and its figures."""
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="The run folder.")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The seed of every random stream.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The random seed.")] = 0,
 ) -> None:
-    """Find the digits 5-9, knowing only 0-4: pretrain, discover, compare four methods, draw."""
+    """Try newfound on scanned digits: discover 5-9 knowing only 0-4, and compare four methods."""
     _check_free(out)
-    # For tensors this small a second thread mostly waits, and the recorded numbers are those of one thread.
+    # A second thread does not help with tensors this small, and the recorded numbers are from one thread.
     torch.set_num_threads(1)
     with _replacing(out) as new, shown_as(new, out):
         _run_all(new, f"newfound demo --out {shlex.quote(str(out))} --seed {seed}", seed)
@@ -67,10 +67,17 @@ def demo(
     console().print(f"written: {mine.results}, {mine.assignments}, {len(drawn)} figures in {out}/figures")
     write_page(Review.open(out), Pictures.load(mine))
     console().print(f"Open {mine.report} to look at the classes.")
+    found = mine.read_results().task_aware
+    assert found is not None
+    acc = 100 * (found.train.acc.best_head or 0.0)
+    console().print(
+        f"The page shows IIC's head of lowest loss, with a train ACC of {acc:.1f} %; the table above has the "
+        "mean over the heads."
+    )
 
 
 def _run_all(new: Path, command: str, seed: int) -> None:
-    """All methods on the same images, into the folder `new`."""
+    """Run every method on the same images, in the folder `new`, and print their table."""
     data = load(Source(benchmark="digits"))
     console().print(data.note)
     records = [pixel_kmeans(data, seed)]
@@ -94,12 +101,12 @@ def _run_all(new: Path, command: str, seed: int) -> None:
 
 
 def demo_recipe(method: str) -> str:
-    """k-means sees the features that the others start from, so it runs on the matched track."""
+    """The recipe of a method: k-means runs on the matched track, on the features the others start from."""
     return "matched" if method == "kmeans" else "newfound"
 
 
 def demo_table(records: Iterable[Results]) -> Table:
-    """The table of the demo, from the results of each of its methods."""
+    """The demo's table, with a row for each method."""
     rows = [Row(METHODS[each.method], each, _discovery_seconds(each)) for each in records]
     title = (
         "digits 5-9 found knowing 0-4; published track with our settings, k-means on the matched track;\n"
@@ -151,19 +158,19 @@ def _pixels(images: ImageSet) -> NDArray[np.floating]:
 
 
 def _check_free(out: Path) -> None:
-    """An earlier demo may be replaced, but nothing else, and nothing that a person made of it."""
+    """Refuse a folder that holds anything but an earlier demo, or a demo that somebody has worked on."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         check_writable(out / PIXELS)
         return
     mine = next((path for path in (Folder(out).edits, Folder(out).trust) if path.exists()), None)
     if mine or not (out / PIXELS).is_file():
-        what = f"{mine}, your work on an earlier demo" if mine else "something else than a demo"
-        raise UsageError(f"{out} holds {what}.", Hint.NEW_FOLDER)
+        what = f"holds your work on an earlier demo, {mine.name}" if mine else "is not the folder of a demo"
+        raise UsageError(f"{out} {what}.", Hint.NEW_FOLDER)
 
 
 @contextmanager
 def _replacing(out: Path) -> Iterator[Path]:
-    """A folder beside `out` whose files replace those of an earlier demo once all of them are there."""
+    """A new folder beside `out`; its files replace those of an earlier demo when the block ends."""
     out.mkdir(parents=True, exist_ok=True)
     with writing(out), TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as private:
         new, earlier = Path(private, "new"), Path(private, "earlier")

@@ -1,4 +1,4 @@
-"""The verbs that find novel classes, discover and estimate, and embed, which prepares for them."""
+"""The verbs that discover classes or prepare for it: discover, plan, estimate, embed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +40,12 @@ EPILOGS = {
         f"{PREFIX}{each.name}={each.default} ({each.metadata['meaning']})" for each in fields(EstimateConfig)
     )
 }
+"""Verb → what its help ends with."""
+IMAGES = (
+    *("data", "data_dir", "subset", "labelled", "unlabelled", "size", "strict", "num_novel"),
+    *("embeddings", "pile"),
+)
+"""The options of discover that name its images, in the order that `source_of` takes them."""
 
 
 def discover(
@@ -61,8 +67,8 @@ def discover(
         typer.Option(
             "--from",
             metavar="RUN",
-            help="Go on from a reviewed run: its labelled images, and what was named or accepted, are "
-            "labelled; all others, and those of --unlabelled, are the pile.",
+            help="Continue from a reviewed run: its labelled images, and those whose class was named or "
+            "accepted, are labelled; all others, and those of --unlabelled, form the pile.",
         ),
     ] = None,
     until: Annotated[
@@ -70,13 +76,16 @@ def discover(
         typer.Option(metavar="STAGE", help="Only pretrain, up to this stage, and cache the weights."),
     ] = None,
     pretrained: Annotated[
-        Path | None, typer.Option(help="Start from this checkpoint: ours, or one of the UNO and IIC codes.")
+        Path | None,
+        typer.Option(
+            help="Start from this checkpoint: newfound's, or one of the published UNO and IIC code."
+        ),
     ] = None,
     out: opt.Out = None,
     resume: opt.Resume = False,
     stop_after: opt.StopAfter = None,
 ) -> None:
-    """Find the novel classes: pretrain, discover, write results, assignments and, for your images, a page."""
+    """Discover the novel classes, and write results, assignments and, for your images, a page."""
     images = data, data_dir, subset, labelled, unlabelled, size, strict, num_novel, embeddings, pile
     source = _source(follows, out, *images)
     method, overrides = opt.method_and_settings(method, settings)
@@ -96,9 +105,8 @@ def discover(
 
 @wraps(discover, assigned=("__annotations__",))
 def plan(**options: Any) -> None:
-    """Say what discover would need with the same arguments: memory, disk and time."""
-    images = "data data_dir subset labelled unlabelled size strict num_novel embeddings pile"
-    source = _source(options["follows"], options["out"], *map(options.__getitem__, images.split()))
+    """Estimate the memory, disk space and time that discover needs with the same arguments."""
+    source = _source(options["follows"], options["out"], *(options[name] for name in IMAGES))
     method, overrides = opt.method_and_settings(options["method"], options["settings"])
     auto = options["num_novel"] == opt.AUTO
     folder, begin, recipe, _ = _begun(source, method, overrides, options["out"], options["resume"], auto)
@@ -111,12 +119,12 @@ def plan(**options: Any) -> None:
 
 
 def _source(follows: Path | None, out: Path | None, *images: Any) -> Source:
-    """The images that the options of discover name."""
+    """The images that the options of discover name, in the order of `IMAGES`."""
     if follows is None:
         return opt.source_of(*images)
     data, data_dir, subset, labelled, unlabelled, size, _, num_novel, embeddings, pile = images
     if out is None or any((data, data_dir, subset, labelled, size, embeddings)):
-        raise UsageError("--from needs --out; of the options of images it takes --unlabelled alone.")
+        raise UsageError("--from needs --out, and takes no data options except --unlabelled.")
     new = Path(unlabelled) if unlabelled else None
     return next_source(Review.open(follows), Folder(out), new, opt.number_of(num_novel), pile)
 
@@ -151,7 +159,7 @@ def estimate(
     algorithm: Annotated[
         Literal["dtc", "gcd", "silhouette"] | None,
         typer.Option(
-            help="By default the silhouette's on vectors; on images DTC's, or GCD's with few known classes."
+            help="By default silhouette on vectors; on images dtc, or gcd if there are few known classes."
         ),
     ] = None,
     out: opt.Out = None,
@@ -181,10 +189,9 @@ def _opened(
     *,
     auto: bool,
 ) -> Iterator[Run]:
-    """A run that was checked, with its progress shown; `auto` ignores the known number of novel classes."""
+    """A checked run that shows its progress; `auto` ignores a known number of novel classes."""
     folder, begin, recipe, search = _begun(source, method, settings, out, resume, auto)
-    unknown_number = auto or source.benchmark is None is source.num_novel
-    check_folder(folder, request_of(recipe, begin.source), resume, unknown_number)
+    check_folder(folder, request_of(recipe, begin.source), resume, auto or _is_number_unknown(source))
     with Stopping(stop_after, resume=True) as stopping:
         data = load_data(begin.source, folder.cache, recipe.run.device, stopping)
         if auto:
@@ -210,20 +217,23 @@ def _begun(
 ) -> tuple[Folder, Start, Recipe, Overrides]:
     """The folder of a run, how it begins, its recipe, and the settings of the estimate."""
     folder = Folder(out or Path("runs") / "-".join(filter(None, (source.title, method))))
-    unknown_number = auto or source.benchmark is None is source.num_novel
-    search, others = split_settings(settings) if unknown_number else ({}, settings)
-    begun = precedent(folder, source, resume)
-    begin = start(source, method, others, lambda: usual_side(source), begun)
+    search, others = split_settings(settings) if auto or _is_number_unknown(source) else ({}, settings)
+    begin = start(source, method, others, lambda: usual_side(source), precedent(folder, source, resume))
     return folder, begin, recipe_for(begin.method, begin.source.name, begin.settings), search
 
 
+def _is_number_unknown(source: Source) -> bool:
+    """Whether neither a benchmark nor the user gives the number of novel classes."""
+    return source.benchmark is None and source.num_novel is None
+
+
 def _unknown(data: Dataset) -> Dataset:
-    """Without the number of novel classes."""
+    """The data without its number of novel classes."""
     return replace(data, split=replace(data.split, num_novel=None))
 
 
 def show_estimate(found: Estimate, folder: Folder) -> None:
-    """Draw an estimate, and print its table and what it says."""
+    """Draw an estimate, and print its table, its verdict and its warnings."""
     figure = folder.estimate.with_suffix(".png")
     draw_estimate(found, figure)
     if found.num_novel:
@@ -245,17 +255,19 @@ def embed(
     encoder: Annotated[
         str, typer.Option(help="A pretrained encoder, for example lite0; `newfound encoders` lists them.")
     ],
-    out: Annotated[str, typer.Option(help="The folder of the Parquet files; images in it are skipped.")],
+    out: Annotated[
+        str, typer.Option(help="The folder for the Parquet files; images already in it are skipped.")
+    ],
     views: Annotated[
         int,
-        typer.Option(min=1, help="Vectors for each image: the second of its mirror image, then of crops."),
+        typer.Option(min=1, help="Vectors per image: the second of its mirror image, the others of crops."),
     ] = 1,
     strict: opt.Strict = False,
     engine: opt.AnyEngine = "local",
     address: opt.Address = None,
     workers: opt.Workers = None,
 ) -> None:
-    """Embed images with a pretrained encoder, for discover, estimate and calibrate --embeddings."""
+    """Embed images with a pretrained encoder, for --embeddings of discover, estimate and calibrate."""
     found = embed_files(images, encoder, out, views, strict, engine, address, workers)
     show_left_out(found.left_out)
     console().print(f"{out}: {counted(found.images, 'image')} embedded, {found.before:,} before")

@@ -23,7 +23,7 @@ def data() -> None:
 
 
 def encoders() -> None:
-    """List the encoders: their features, parameters and use; which are pretrained, and what they need."""
+    """List the encoders: size, purpose, whether they are pretrained, and what they need."""
     import torch
 
     from newfound.core.encoder import Encoder
@@ -55,9 +55,9 @@ def encoders() -> None:
 def methods(
     name: Annotated[str | None, typer.Argument(help="A method, to list its settings.")] = None,
     *,
-    results: Annotated[Path, typer.Option(help="The folder of the recorded runs, for the status.")] = Path(
-        "results"
-    ),
+    results: Annotated[
+        Path, typer.Option(help="The folder of the recorded runs, which give the status.")
+    ] = Path("results"),
 ) -> None:
     """List the methods and their status, or the settings and variations of one."""
     cards = catalogue()
@@ -73,7 +73,7 @@ def methods(
         table.add_row(*(card.name, card.description, status(records, card.name))[: len(headings)])
     console().print(table)
     if not records:
-        console().print(f"There are no recorded runs in {results}; --results names another folder.")
+        console().print(f"There are no recorded runs in {results}. Use --results for another folder.")
 
 
 def _settings(card: MethodCard) -> Table:

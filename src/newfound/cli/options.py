@@ -13,7 +13,7 @@ from newfound.core.errors import UsageError
 from newfound.core.source import Engine, PileKind, Source
 
 AUTO = "auto"
-"""--num-novel where the number is to be estimated."""
+"""The value of --num-novel that asks for an estimate."""
 
 RunFolder = Annotated[Path, typer.Argument(help="The run folder.")]
 Method = Annotated[str, typer.Argument(help="The method; `newfound methods` lists them.")]
@@ -42,7 +42,7 @@ Labelled = Annotated[
 ]
 Embeddings = Annotated[
     str | None,
-    typer.Option(help="Vectors instead of images, Parquet, CSV or .npy; all without a label are the pile."),
+    typer.Option(help="Vectors instead of images: Parquet, CSV or .npy. Those without a label are the pile."),
 ]
 Unlabelled = Annotated[
     str | None,
@@ -69,11 +69,11 @@ NumNovel = Annotated[
 Pile = Annotated[
     PileKind | None,
     typer.Option(
-        help="mixed: unlabelled images may be of known classes; novel: none is. The default for your own "
-        "images is that of the method's paper, with centroids mixed; a benchmark has its own."
+        help="mixed: unlabelled images may be of known classes; novel: none is. By default the benchmark "
+        "decides; for your own images the method's paper, and centroids takes mixed."
     ),
 ]
-Size = Annotated[int | None, typer.Option(help="Resize the images to this many pixels a side.")]
+Size = Annotated[int | None, typer.Option(help="Resize the images to this many pixels per side.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail on the first file that cannot be decoded.")]
 Out = Annotated[Path | None, typer.Option(help="The run folder; by default runs/DATA-METHOD, or runs/DATA.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")]
@@ -82,16 +82,16 @@ StopAfter = Annotated[
     typer.Option(
         parser=time_after,
         metavar="TIME",
-        help="Stop at a checkpoint after this time, for example 9m, to continue later.",
+        help="Stop at the first checkpoint after this time, for example 9m; continue later.",
     ),
 ]
-"""When that is, by `time.monotonic`: one deadline for everything that a command runs."""
+"""The deadline by `time.monotonic`, one for everything that a command runs."""
 AnyEngine = Annotated[Engine, typer.Option(help="local: on this machine; ray: on a Ray cluster.")]
 Address = Annotated[
     str | None, typer.Option(help="The Ray cluster, for example auto; by default this machine.")
 ]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes on the cluster; by default one for each GPU or core.")
+    int | None, typer.Option(min=1, help="Processes on the cluster; by default one per GPU or core.")
 ]
 HoldOut = Annotated[
     int | None, typer.Option("--hold-out", help="How many known classes to hide; by default two fifths.")
@@ -101,7 +101,7 @@ HoldOut = Annotated[
 def method_and_settings(
     method: str | None, settings: Sequence[str] | None
 ) -> tuple[str | None, dict[str, str]]:
-    """METHOD may be left out: a first word with `=` is a setting."""
+    """The method and the settings. METHOD is optional: a first word with `=` is a setting."""
     words = list(settings or [])
     if method and "=" in method:
         return None, parse_overrides([method, *words])

@@ -16,7 +16,7 @@ from newfound.run.recipe import encoder_name
 
 
 def cpu_advice(recipe: Recipe, look: Look) -> str:
-    """What is faster than this run on a CPU; empty where it has a GPU."""
+    """How to make this run faster on a CPU; empty if it has a GPU."""
     if resolve_device(recipe.run.device).type != "cpu":
         return ""
     name, other = encoder_name(recipe, look), ""
@@ -47,7 +47,7 @@ class Progress:
             self._bars.stop()
 
     def labelled(self, label: str) -> "Progress":
-        """Itself, for the run called `label` from now on."""
+        """Show the run called `label` from now on; returns itself."""
         HANDLER.label = f"{label}: "
         while self._tasks:
             self._bars.remove_task(self._tasks.popitem()[1])

@@ -27,12 +27,12 @@ from newfound.lab.tables import tables_section
 from newfound.run.frozen import load_data
 from newfound.run.start import start
 
-Seeds = Annotated[int, typer.Option(min=1, help="The number of seeds, from 0 on.")]
+Seeds = Annotated[int, typer.Option(min=1, help="The number of seeds, counted from 0.")]
 
 
 @contextmanager
 def _batch(data: Dataset, stop_after: float | None) -> Iterator[Batch]:
-    """Runs whose progress is shown; the same command continues them."""
+    """A batch of runs that shows its progress; repeating the command continues it."""
     show_data(data)
     with Progress() as progress, Stopping(stop_after) as stopping:
         yield Batch(data, opt.typed_command(), progress.labelled, stopping)
@@ -45,7 +45,7 @@ def compare(
     seeds: Seeds = 1,
     track: Annotated[
         Literal["published", "matched"],
-        typer.Option(help="As each paper trains, or all alike but for the objective."),
+        typer.Option(help="published: as each paper trains; matched: all alike but for the objective."),
     ] = "published",
     data_dir: opt.DataDir = None,
     subset: opt.Subset = None,
@@ -61,7 +61,7 @@ def compare(
     if finished:
         console().print(terminal_table(compare_records(finished, source, track)))
         paths = write_comparison(source, track, out)
-        console().print(f"written, with all runs of that folder: {', '.join(map(str, paths))}")
+        console().print(f"written, with every finished run in that folder: {', '.join(map(str, paths))}")
     batch.check_finished()
 
 
@@ -70,7 +70,7 @@ def calibrate(
     settings: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Settings as key=value; several values to try with commas: tau=0.1,0.2 epochs=50."
+            help="Settings as key=value, with commas between values to try: tau=0.1,0.2 epochs=50."
         ),
     ] = None,
     *,
@@ -118,7 +118,7 @@ def calibrate(
 
 
 def _integers(text: str) -> str:
-    """`0,1,2` with a ValueError for anything else."""
+    """Normalise `0,1,2`; a ValueError for anything else."""
     return ",".join(str(int(part)) for part in text.split(","))
 
 
@@ -161,5 +161,5 @@ def tables(
     """Print the paper's tables: our mean ± std (n) beside the published value in brackets."""
     records = load_records(results)
     if not records:
-        raise UsageError(f"There are no recorded runs in {results}; --results names another folder.")
+        raise UsageError(f"There are no recorded runs in {results}. Use --results for another folder.")
     print(tables_section(records))

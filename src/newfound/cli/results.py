@@ -34,8 +34,10 @@ _CAPTION = (
     "Hungarian matching. Task-agnostic: among all classes, legacy matching within the novel images."
 )
 _HEADS = {"mean": "mean over heads", "best_head": "head of lowest loss"}
-MOST_TRIALS, NEAR = 10, 2
-"""Trials in the table of an estimate: some at even steps, the deciding one with its neighbours, the best."""
+MOST_TRIALS = 10
+"""Trials at even steps in the table of an estimate, besides the best ones."""
+NEAR = 2
+"""Neighbours of the deciding trial, on either side, that are in the table too."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Row:
 
 
 def results_table(rows: Sequence[Row], title: str) -> Table:
-    """A line for each method; numbers that were not measured stay blank."""
+    """A table with a row for each method; numbers that were not measured stay blank."""
     mixed = any(row.results.generalised for row in rows)
     groups, caption = (_MIXED_GROUPS, _MIXED_CAPTION) if mixed else (_GROUPS, _CAPTION)
     table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -74,7 +76,7 @@ def show_results(results: Results) -> None:
         found = results.generalised.train
         console().print(
             f"Unlabelled images predicted to be of a known class: {_number('', found.recognised.mean)} % of "
-            f"those of known classes, {_number('', found.mistaken.mean)} % of those of novel ones"
+            f"those of known classes, {_number('', found.mistaken.mean)} % of those of novel classes"
         )
     if results.known_sizes is not None:
         console().print(f"Images in known classes: {sum(results.known_sizes):,}")
@@ -87,18 +89,19 @@ def show_results(results: Results) -> None:
 
 
 def _number(metric: str, value: float | None, more: int = 0) -> str:
-    """NMI and ARI as fractions, accuracies in %, with `more` digits than a table of results has."""
+    """NMI and ARI as fractions, accuracies in %; `more` digits than in a table of results."""
     if value is None:
         return ""
     return f"{value:.{3 + more}f}" if metric in ("nmi", "ari") else f"{100 * value:.{1 + more}f}"
 
 
 def _aligned(words: Iterable[str]) -> str:
+    """Words as columns of equal width within a cell."""
     return " ".join(f"{word:>5}" for word in words)
 
 
 def evaluation_tables(results: Results) -> list[Table]:
-    """Every number of the protocols; none without ground truth."""
+    """A table for each evaluation protocol; none without ground truth."""
     aware, agnostic, tables = results.task_aware, results.task_agnostic, []
     if aware is not None:
         splits = {"train": aware.train, "test": aware.test}
@@ -116,7 +119,7 @@ def evaluation_tables(results: Results) -> list[Table]:
 
 
 def _numbers(title: str, kind: str, parts: Mapping[str, Record], metrics: Mapping[str, str]) -> Table:
-    """A line for each part and head."""
+    """A table with a row for each part, by the mean over the heads and by the head of lowest loss."""
     table = Table(kind, "head", *metrics.values(), title=f"{title}; accuracies in %")
     for name, numbers in parts.items():
         for head, words in _HEADS.items():
@@ -135,7 +138,7 @@ def _per_class(found: TaskAware) -> Table:
 
 
 def curve_table(found: Estimate) -> Table:
-    """Some of the trials of an estimate, the deciding ones marked."""
+    """A table of some trials of an estimate, with the best and the deciding ones marked."""
     marks: dict[int, list[str]] = {}
     for criterion, extra in found.preferred.items():
         marks.setdefault(extra, []).append(f"best {criterion}")
@@ -148,7 +151,7 @@ def curve_table(found: Estimate) -> Table:
     shown = [name for name in criteria if name in found.preferred]
     table = Table(
         *("clusters", *(criteria[name] for name in shown), "novel classes", ""),
-        title="numbers of novel clusters that were tried",
+        title="numbers of novel clusters tried",
         box=box.SIMPLE_HEAD,
     )
     step = -(-len(found.curve) // MOST_TRIALS)

@@ -1,6 +1,7 @@
-"""The verbs that use a finished run: predict, review, trust, relocate."""
+"""The verbs that use a finished run: predict, review, report, trust, relocate."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,17 +14,21 @@ from newfound.cli import options as opt
 from newfound.cli.console import console, show_left_out
 from newfound.cli.options import HoldOut, Labelled, MovedDataDir, RunFolder, StopAfter, Strict, Unlabelled
 from newfound.cli.progress import Progress
+from newfound.cli.results import evaluation_tables
 from newfound.cli.signals import Stopping
 from newfound.core.errors import UsageError
 from newfound.core.files import check_apart, check_writable
 from newfound.core.source import UNSORTED
 from newfound.data.dataset import counted
-from newfound.review.page import confidence_line, trust_lines
+from newfound.report.figures import CURVES, check_figures, draw_curves
+from newfound.report.figures import figures as draw_figures
+from newfound.review.page import check_page, confidence_line, trust_lines, write_page
 from newfound.review.predict import predict_parts
 from newfound.review.review import Review
 from newfound.review.server import Live, Server
 from newfound.run.folder import Folder
-from newfound.run.trained import Pictures
+from newfound.run.models import EpochLine
+from newfound.run.trained import Pictures, RunScores, run_scores
 from newfound.run.trained import relocate as relocate_images
 from newfound.run.trust import find_hidden
 
@@ -32,14 +37,14 @@ def predict(
     run: RunFolder,
     images: Annotated[
         str,
-        typer.Argument(help="New images, as embed takes them, or embeddings: a folder or a file."),
+        typer.Argument(help="The new images, as embed takes them, or embeddings."),
     ],
     *,
     out: Annotated[
         str | None,
         typer.Option(
-            help="The CSV to write, by default RUN/predictions.csv; or a folder, of Parquet files that are "
-            "written part by part, as images without limit need it."
+            help="The CSV to write, by default RUN/predictions.csv. A folder gets Parquet files, part by "
+            "part, for any number of images."
         ),
     ] = None,
     overwrite: Annotated[
@@ -77,14 +82,14 @@ def predict(
 def review(
     run: RunFolder,
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")] = 0,
     data_dir: MovedDataDir = None,
 ) -> None:
     """Correct the classes on a page in your browser: rename, merge, split, move images."""
     folder = Folder(run)
     server = Server(Live(folder, Pictures.load(folder, data_dir)), port)
     console().print(f"Open {server.address}")
-    console().print("Edits are saved at once. Ctrl-C ends the server.")
+    console().print("Edits are saved at once. Ctrl-C stops the server.")
     try:
         server.serve_forever()
     except KeyboardInterrupt:
@@ -93,10 +98,75 @@ def review(
         server.server_close()
 
 
+def report(
+    run: RunFolder,
+    *,
+    out: Annotated[Path | None, typer.Option(help="The HTML file; by default RUN/report.html.")] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Draw t-SNE maps, confusion matrices and curves into this folder."
+        ),
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Also draw another run beside this one, by default into figures/."),
+    ] = None,
+    data_dir: MovedDataDir = None,
+) -> None:
+    """Write the page of a run, print its evaluation, and draw figures."""
+    review = Review.open(run)
+    for table in evaluation_tables(review.folder.read_results()):
+        console().print(table)
+    page = out or review.folder.report
+    check_page(page)
+    folders = [review.folder] if compare is None else [Folder(compare), review.folder]
+    if figures is not None or compare is not None:
+        for path in draw_runs(folders, figures or Path("figures"), data_dir):
+            console().print(f"written: {path}")
+    write_page(review, Pictures.load(review.folder, data_dir), page)
+    console().print(f"written: {page}")
+
+
+def draw_runs(folders: list[Folder], target: Path, data_dir: str | None = None) -> list[Path]:
+    """Draw one run with its curves, or two side by side; returns the files."""
+    for folder in folders:
+        source = folder.request().source
+        check_apart(target, source.labelled, source.unlabelled)
+    check_writable(target / f"{CURVES}.png")
+    if len(folders) == 1:
+        check_figures(target)
+    lines = folders[0].read_metrics() if len(folders) == 1 else []
+    scores = _titled([run_scores(folder, data_dir) for folder in folders], folders)
+    if len({tuple(each.class_names) for each in scores}) > 1:
+        raise UsageError(f"{folders[0].path} and {folders[1].path} are runs on different classes.")
+    drawn = draw_figures(scores, target)
+    drawn += draw_run_curves(lines, target)
+    if any(each.found for each in scores):
+        console().print("No confusion matrices: the true classes are not known.")
+    return drawn
+
+
+def draw_run_curves(lines: list[EpochLine], target: Path) -> list[Path]:
+    """Draw scores and losses over the epochs; nothing if there were none, as for k-means."""
+    path = target / f"{CURVES}.png"
+    if not lines:
+        return []
+    draw_curves(lines, path)
+    return [path]
+
+
+def _titled(scores: list[RunScores], folders: list[Folder]) -> list[RunScores]:
+    """The runs; if their titles are equal, their folders tell them apart."""
+    if len({each.title for each in scores}) == len(scores):
+        return scores
+    return [replace(each, title=folder.path.name) for each, folder in zip(scores, folders, strict=True)]
+
+
 def trust(
     run: RunFolder, *, hold_out: HoldOut = None, data_dir: MovedDataDir = None, stop_after: StopAfter = None
 ) -> None:
-    """Measure how well hidden known classes are found again with the settings of a run."""
+    """Hide known classes, and measure how well the settings of a run find them again."""
     folder = Folder(run)
     with Progress() as progress, Stopping(stop_after) as stopping:
         found = find_hidden(
@@ -104,7 +174,7 @@ def trust(
         )
     for line in (*trust_lines(found), confidence_line(folder.read_results(), found)):
         console().print(line)
-    console().print(f"`newfound report {folder.quoted}` shows it on the page.")
+    console().print(f"`newfound report {folder.quoted}` adds this to the page.")
 
 
 def relocate(run: RunFolder, *, labelled: Labelled = None, unlabelled: Unlabelled = None) -> None:

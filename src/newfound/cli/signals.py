@@ -17,19 +17,19 @@ Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 def begin_imports() -> None:
-    """From now on Ctrl-C exits at once: some modules do not survive it during their import."""
+    """Make Ctrl-C exit at once: some modules do not survive it while they are imported."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _exit)
 
 
 def end_imports() -> None:
-    """From now on Ctrl-C is a KeyboardInterrupt again."""
+    """Make Ctrl-C a KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _exit:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that this one follows."""
+    """Leave Ctrl-C to the first process, which this one follows."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -39,7 +39,7 @@ def _exit(number: int, frame: FrameType | None) -> None:
 
 
 def time_after(text: str) -> float:
-    """When `90s`, `9m` or `1.5h` from now will have passed, by `time.monotonic`."""
+    """The time `90s`, `9m` or `1.5h` from now, by `time.monotonic`."""
     import typer
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
@@ -49,12 +49,10 @@ def time_after(text: str) -> float:
 
 
 class Stopping:
-    """Whether to stop at the next checkpoint; within the block a second Ctrl-C stops at once.
+    """Tells a run when to stop at a checkpoint: after a deadline, Ctrl-C, or SIGTERM, which schedulers send.
 
-    SIGTERM, which schedulers send before they end a job, stops at the next checkpoint too.
-
-    A thread listens, because Python's own handlers wait for the operation that is running, and a step of a
-    large network can take a minute.
+    Within the block, a second Ctrl-C stops at once. A thread listens for it, because Python's own handlers
+    wait for the current operation, and a step of a large network can take a minute.
     """
 
     def __init__(self, at: float | None, resume: bool = False) -> None:
@@ -69,14 +67,14 @@ class Stopping:
         return self.interrupted or (self.at is not None and now >= self.at)
 
     def _soon(self) -> str:
-        """When it will be asked next, if that takes a while and follows from the last times."""
+        """When the next checkpoint is due, if that takes a while and can be told from the last two."""
         left = self._asked + self._interval - time.monotonic()
         return f", in about {left:.0f} seconds" if left >= 2 else ""
 
     def __enter__(self) -> "Stopping":
         self._before = {each: signal.signal(each, self._on_interrupt) for each in STOPPING}
         reader, self._writer = os.pipe()
-        os.set_blocking(self._writer, False)  # which set_wakeup_fd asks for
+        os.set_blocking(self._writer, False)  # as set_wakeup_fd requires
         signal.set_wakeup_fd(self._writer)
         self._listener = Thread(target=self._listen, args=[reader], daemon=True)
         self._listener.start()
@@ -115,6 +113,6 @@ class Stopping:
                     what = f"{'Ctrl-C' if pressed else 'SIGTERM'}: stopping at the next checkpoint"
                     console().print(f"{what}{self._soon()}.{' Press it again to stop at once.' * pressed}")
                 else:
-                    console().show_cursor()  # the bar hides it
-                    console().print(f"Stopped at once, with the last checkpoint. {self._again}")
+                    console().show_cursor()  # which the progress bar hides
+                    console().print(f"Stopped at once; the last checkpoint is kept. {self._again}")
                     os._exit(INTERRUPTED)
