@@ -127,7 +127,7 @@ def test_stop_after_and_resume() -> None:
     out = works(*LONG, "--stop-after", "0.5s")
     assert "Stopped at a checkpoint. Repeat the command with --resume to continue." in out
     first = Checkpoint.load(Path("run/checkpoint.safetensors")).state
-    refused(2, ("report", "run"), "not finished", "repeat the command that started it with --resume")
+    refused(2, ("report", "run"), "not finished", "repeat the command that started it, with --resume")
     works(*LONG, "--stop-after", "2s", "--resume")
     second = Checkpoint.load(Path("run/checkpoint.safetensors")).state
     assert second["epoch"] > first["epoch"]
