@@ -157,7 +157,7 @@ def test_own_files_are_found_again_from_another_folder(
 def test_what_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     images = np.zeros((6, 12, 12), np.uint8)
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="take num_novel too"):
+    with pytest.raises(UsageError, match="also take num_novel"):
         newfound.discover("iic", arrays(), tmp_path / "run", num_novel=4)
     with pytest.raises(UsageError, match=r"newfound\.from_arrays"):
         newfound.discover("iic", images, tmp_path / "run")

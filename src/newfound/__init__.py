@@ -29,7 +29,7 @@ _HOMES = {
     "method_names": "newfound.core.registry",
     "NewfoundError": "newfound.core.errors",
 }
-"""The public names and where they live; each is imported when it is first used."""
+"""Public name → its module, which is imported when the name is first used."""
 
 __all__ = ["__version__", *_HOMES]
 

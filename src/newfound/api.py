@@ -1,4 +1,4 @@
-"""The library from Python: build a run, call it, return its record."""
+"""The Python API: each function builds a run, calls it and returns its record."""
 
 import logging
 import sys
@@ -18,7 +18,7 @@ from newfound.core.calls import public
 from newfound.core.errors import DataError, UsageError, one_line
 from newfound.core.files import AnyPath, AnyPlace
 from newfound.core.registry import recipe_for
-from newfound.core.settings import Positive
+from newfound.core.settings import Overrides, Positive
 from newfound.core.source import Engine, PileKind
 from newfound.data import load
 from newfound.data.dataset import Dataset
@@ -43,7 +43,7 @@ from newfound.run.start import precedent, start
 
 log = logging.getLogger("newfound")
 Given = Annotated[Dataset | None, PlainValidator(lambda given: given)]
-"""A data set, which `opened` checks."""
+"""A data set; `opened` checks that it is one."""
 
 
 @public
@@ -55,10 +55,11 @@ def from_run(
     num_novel: Positive | None = None,
     pile: PileKind | None = None,
 ) -> Dataset:
-    """The data set of a next run in the folder `out`, after the review of `run`.
+    """The data set for the next run, in the folder `out`, after a review of `run`.
 
-    Labelled are the images that were so before, and those that were named, accepted or moved into a class.
-    All others are the pile, and so are the `unlabelled` ones: a folder, a CSV or a list of new images.
+    Labelled images stay labelled; those of the pile are labelled if their class was named or accepted, or if
+    they were moved into a class. All others form the new pile, together with the `unlabelled` images: a
+    folder, a CSV or a list.
     """
     new = None if unlabelled is None else Path(unlabelled)
     return load(next_source(Review.open(run), Folder(Path(out)), new, num_novel, pile))
@@ -76,11 +77,11 @@ def discover(
 ) -> Results:
     """Find the novel classes of `data` and write `out`/results.json, assignments.csv and report.html.
 
-    Photographs are embedded with the best encoder that is installed, unless the setting `encoder` names one;
-    the method is by default `centroids` on vectors, `iic` on images and `simgcd` on mixed piles of images.
-    Where the data set has no number of novel classes, it is estimated first. Settings are those that
-    `newfound methods METHOD` lists; `pretrain.epochs` is passed as `**{"pretrain.epochs": 5}`. What a run
-    says goes to the logger `newfound`; `verbose` shows it on standard output.
+    Photographs are embedded with the best installed encoder, unless the setting `encoder` names one. The
+    default method is `centroids` on vectors, `iic` on images and `simgcd` on mixed piles of images. If the
+    data set has no number of novel classes, it is estimated first. `newfound methods METHOD` lists the
+    settings; pass `pretrain.epochs` as `**{"pretrain.epochs": 5}`. A run logs to the logger `newfound`;
+    `verbose` prints that log to standard output.
     """
     with shown(verbose):
         run = opened(method, data, out, resume, settings)
@@ -88,12 +89,12 @@ def discover(
 
 
 @public
-def opened(method: str | None, data: Given, out: AnyPath, resume: bool, settings: dict[str, Any]) -> Run:
-    """A run on the data set, or on vectors of its images; its folder was checked."""
+def opened(method: str | None, data: Given, out: AnyPath, resume: bool, settings: Overrides) -> Run:
+    """A run on the data set, or on vectors of its images, in a folder that was checked."""
     if not isinstance(data, Dataset) or "num_novel" in settings:
         raise UsageError(
-            "The data must be a data set of newfound.from_arrays, from_embeddings or from_folders, which "
-            "take num_novel too."
+            "Pass a data set made by newfound.from_arrays, from_embeddings or from_folders, which also take "
+            "num_novel."
         )
     search, others = split_settings(settings)
     folder = Folder(Path(out))
@@ -112,7 +113,7 @@ def opened(method: str | None, data: Given, out: AnyPath, resume: bool, settings
 
 
 def discovered(run: Run, images: ImageSet | None = None) -> Results:
-    """Run it, with its page, which shows the unlabelled `images`, and what it says about them."""
+    """Run discovery, write the page with the unlabelled `images`, and log what was found."""
     tell_about(run.data)
     results = run.discover()
     if run.data.source is None or not run.data.source.has_truth:
@@ -137,8 +138,9 @@ def estimate_num_novel(
 ) -> Estimate:
     """Estimate the number of novel classes: `num_novel`, the range `low` to `high`, and the `curve`.
 
-    It resumes by itself, and a later `discover` in the same folder uses it. Settings are those of the
-    method, whose pretraining the features come from, and of the estimate: `**{"estimate.max_novel": 30}`.
+    An interrupted estimate resumes by itself, and a later `discover` in the same folder uses the result.
+    Settings are those of the method, whose pretraining provides the features, and those of the estimate, for
+    example `**{"estimate.max_novel": 30}`.
     """
     with shown(verbose):
         run = opened(method, data, out, False, settings)
@@ -164,13 +166,13 @@ def embed(
 ) -> PartsReport:
     """Embed images into Parquet files in the folder `out`.
 
-    They are a folder, a CSV or a list of files, tar files as WebDataset writes them (a folder of them, or
+    `images` is a folder, a CSV or a list of files, WebDataset tar files (a folder of them, or
     `part-{000..123}.tar`), or a Hugging Face dataset (`datasets:NAME:SPLIT`).
 
-    `encoder` is a pretrained one, for example `lite0`. Images that have a vector in `out` are skipped, so the
-    same call continues what was interrupted. With several `views` an image also has the vector of its mirror
-    image and those of random crops. `strict` makes a file that cannot be read an error. With the engine
-    `ray` it runs on the cluster at `address`, or on this machine, in so many `workers`.
+    `encoder` names a pretrained encoder, for example `lite0`. Images that have a vector in `out` are skipped,
+    so the same call resumes an interrupted one. With several `views`, an image also has vectors of its mirror
+    image and of random crops. With `strict`, a file that cannot be read is an error. The engine `ray` runs
+    that many `workers` on the cluster at `address`, or on this machine if there is no address.
     """
     with shown(verbose):
         return embed_files(images, encoder, out, views, strict, engine, address, workers)
@@ -178,9 +180,9 @@ def embed(
 
 @public
 def predict(run: AnyPath, images: AnyPlace, *, strict: bool = False) -> Predictions:
-    """The class, known or novel, of each new image: a folder, a CSV, a list of files or one file.
+    """Predict the class, known or novel, of each new image.
 
-    Or those in tar files or a dataset, as `embed` takes them, or embeddings.
+    `images` is anything that `embed` takes, a single file, or embeddings.
     """
     return Review.open(run).predict(images, strict)
 
@@ -197,10 +199,11 @@ def predict_parts(
     workers: Positive | None = None,
     verbose: bool = True,
 ) -> PartsReport:
-    """The same for images without limit, as Parquet files in the folder `out`, one for each part.
+    """Predict the classes of any number of images, into Parquet files in the folder `out`, one per part.
 
-    Images are what `embed` takes, or embeddings; both may be in an object store. What is in `out` is skipped,
-    so the same call continues what was interrupted. `engine`, `address` and `workers` are those of `embed`.
+    `images` is anything that `embed` takes, or embeddings; both may be in an object store. Images that are in
+    `out` are skipped, so the same call resumes an interrupted one. `engine`, `address` and `workers` are as in
+    `embed`.
     """
     with shown(verbose):
         return sort_parts(Review.open(run), str(images), str(out), strict, engine, address, workers)
@@ -208,11 +211,11 @@ def predict_parts(
 
 @public
 def export(run: AnyPath, out: AnyPath, form: str | None = None, link: str | None = None) -> dict[str, str]:
-    """Write the pile of a finished run with its classes: a table, a folder for each class, or another format.
+    """Write the pile of a finished run with its classes: as a table, as folders, or for another tool.
 
-    `form` is csv, json, parquet, coco, folders, label-studio, fiftyone or imagefolder; by default the ending
-    of `out` decides. Images are copied into a folder, unless `link` is hardlink or symlink. Returns class →
-    folder where a folder could not have the name of its class.
+    `form` is csv, json, parquet, coco, folders, label-studio, fiftyone or imagefolder; by default the suffix
+    of `out` decides. Images are copied into folders, unless `link` is hardlink or symlink. Returns class →
+    folder for each class whose folder has another name.
     """
     return write_export(Review.open(run), Path(out), form, link)
 
@@ -225,7 +228,7 @@ def tell_about(data: Dataset) -> None:
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """File names in messages cannot command a terminal."""
+    """Escapes control characters, which file names in messages may contain."""
 
     def format(self, record: logging.LogRecord) -> str:
         return one_line(super().format(record))
@@ -233,9 +236,9 @@ class _Lines(logging.StreamHandler[TextIO]):
 
 @contextmanager
 def shown(verbose: bool) -> Iterator[None]:
-    """Show the log on standard output, unless the caller's own handlers show it.
+    """Print the log to standard output, unless the caller's own handlers show it.
 
-    A level that the caller has set for the logger `newfound` stays.
+    A level that the caller has set on the logger `newfound` is kept.
     """
     if not verbose or log.handlers or (log.hasHandlers() and log.isEnabledFor(logging.INFO)):
         yield
@@ -243,7 +246,7 @@ def shown(verbose: bool) -> Iterator[None]:
     handler, level, propagate = _Lines(sys.stdout), log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(level or logging.INFO)
-    log.propagate = False  # handlers of the root logger would show every line once more
+    log.propagate = False  # handlers of the root logger would show every line again
     try:
         yield
     finally:
@@ -258,6 +261,8 @@ def hungarian_accuracy(predicted: ArrayLike | Tensor, true: ArrayLike | Tensor) 
     given = [np.asarray(each.cpu() if isinstance(each, Tensor) else each) for each in (predicted, true)]
     shapes = [each.shape for each in given]
     if shapes[0] != shapes[1] or len(shapes[0]) != 1 or not given[0].size:
-        raise DataError(f"Clusters and classes must both be (n,), got {shapes[0]} and {shapes[1]}.")
+        raise DataError(
+            f"Clusters and classes must both have the shape (n,), got {shapes[0]} and {shapes[1]}."
+        )
     ids = (torch.from_numpy(np.unique(each, return_inverse=True)[1]) for each in given)
     return clustering.hungarian_accuracy(*ids)

@@ -1,9 +1,9 @@
-"""The library in the manner of scikit-learn: fit on partly labelled samples, predict on new ones."""
+"""A scikit-learn estimator: fit on partly labelled samples, predict on new ones."""
 
 import logging
 import shutil
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
 from tempfile import mkdtemp
@@ -21,6 +21,7 @@ from newfound.api import discovered, opened, shown
 from newfound.core.calls import public
 from newfound.core.errors import DataError, Hint, UsageError
 from newfound.core.files import AnyPath, atomic_folder, check_new
+from newfound.core.settings import Overrides
 from newfound.data import arrays
 from newfound.data.arrays import Labels
 from newfound.data.images import ImageSet
@@ -29,32 +30,36 @@ from newfound.metrics.protocols import task_agnostic
 from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings
-from newfound.run.models import Results
+from newfound.run.models import Results, Settings
 from newfound.run.pile import Floats
 from newfound.run.recipe import VECTOR_METHOD, changed_settings, stored_recipe
 from newfound.run.trained import Trained
 
 log = logging.getLogger(__name__)
 Samples = Any
-"""Vectors (n, D) in any form that scikit-learn takes, or images (n, H, W), (n, H, W, C) or in a list."""
+"""Vectors (n, D) in any form that scikit-learn takes, or images: (n, H, W), (n, H, W, C) or a list."""
 Classes = NDArray[np.generic]
 
 
 class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Finds the classes of unlabelled samples.
+    """Finds the novel classes among partly labelled samples.
 
-    X is vectors (n, D), of which only the direction counts, or images: (n, H, W), (n, H, W, C) or a list of
-    them. y is whole numbers from 0, or strings; -1 marks the unlabelled ("-1" among strings, as in
-    np.array(["cat", -1])). If all vectors are labelled, there is nothing to discover: a plain classifier.
+    X holds vectors (n, D), of which only the direction counts, or images: (n, H, W), (n, H, W, C) or a list.
+    y holds whole numbers from 0, or strings; -1 marks unlabelled samples ("-1" among strings, as in
+    np.array(["cat", -1])). If all vectors are labelled, there is nothing to discover, and the estimator is a
+    plain classifier.
 
-    num_novel: how many novel classes, or "auto"; method: `newfound.method_names()` lists them, and None is
-    centroids for vectors, and for photographs if a pretrained encoder is installed, iic for other images;
-    out: a new folder for the run, None for a temporary one (`save` keeps it); random_state: the seed;
-    settings: those of `newfound methods METHOD`; verbose: show progress on standard output.
+    - num_novel: the number of novel classes, or "auto" to estimate it.
+    - method: one of `newfound.method_names()`. None is centroids for vectors, and for photographs if a
+      pretrained encoder is installed, and iic for other images.
+    - out: a new folder for the run, or None for a temporary one, which `save` copies.
+    - random_state: the seed.
+    - settings: those that `newfound methods METHOD` lists.
+    - verbose: print progress to standard output.
 
-    After `fit`: classes_ are the known classes as in y, then the novel ones, numbered on from the highest or
-    named novel-1, novel-2, ...; labels_ (n,) are the given and found classes; results_ is the run's record;
-    run_ its folder.
+    After `fit`, classes_ holds the known classes as in y, then the novel ones, which continue the numbers or
+    are named novel-1, novel-2, ...; labels_ (n,) holds the given and the discovered classes; results_ is the
+    record of the run, and run_ its folder.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         *,
         out: str | Path | None = None,
         random_state: int = 0,
-        settings: Mapping[str, Any] | None = None,
+        settings: Overrides | None = None,
         verbose: bool = False,
     ) -> None:
         self.num_novel, self.method, self.out = num_novel, method, out
@@ -98,36 +103,36 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         return self
 
     def fit_predict(self, X: Samples, y: Labels) -> Classes:
-        """(n,) the given and found classes, `labels_`."""
+        """Fit, and return `labels_` (n,), the given and the discovered classes."""
         return self.fit(X, y).labels_
 
     def predict(self, X: Samples) -> Classes:
-        """(n,) the most probable of `classes_`, known or novel, for new samples."""
+        """The most probable of `classes_`, known or novel, for each new sample: (n,)."""
         best = self.predict_proba(X).argmax(1)
         labels: Classes = self.classes_[best]
         return labels
 
     def predict_proba(self, X: Samples) -> Floats:
-        """(n, C) the probability of each of `classes_`."""
+        """The probability of each of `classes_`: (n, C)."""
         check_is_fitted(self, "classes_")
         return self._trained.shares(self._samples(X))
 
     def transform(self, X: Samples) -> Floats:
-        """(n, D) features of the encoder."""
+        """The features of the encoder: (n, D)."""
         check_is_fitted(self, "classes_")
         features: Floats = self._trained.features(self._samples(X)).cpu().numpy()
         return features
 
     def score(self, X: Samples, y: Labels) -> float:
-        """Accuracy on samples whose classes are all given: novel classes are matched one to one, known not.
+        """Accuracy on fully labelled samples; only novel classes are matched, one to one.
 
-        Classes of y that were not labelled in `fit` are the novel ones.
+        Classes of y that had no labelled sample in `fit` are novel.
         """
         check_is_fitted(self, "classes_")
         samples = self._samples(X)
         places, classes = arrays.encoded(y, len(samples))
         if places.min() < 0:
-            raise DataError("A score needs the class of every sample, got -1 for some.")
+            raise DataError("A score needs the class of every sample, but some are -1.")
         task = self._trained.method.task
         known = self.classes_[: task.num_known]
         ordered = np.concatenate([known, np.setdiff1d(classes, known)])
@@ -142,26 +147,26 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         target = Path(folder)
         check_new(target)
         if not self.run_.exists():
-            raise UsageError(f"{self.run_} is gone; a temporary folder lives as long as its estimator.")
+            raise UsageError(f"{self.run_} no longer exists: it was deleted with the estimator that made it.")
         with atomic_folder(target) as whole:
             shutil.copytree(self.run_, whole, dirs_exist_ok=True)
 
     @classmethod
     @public
     def load(cls, folder: AnyPath) -> Self:
-        """A fitted estimator from the folder of a run that `fit` has made; it has no `labels_`.
+        """Load a fitted estimator, without its `labels_`, from the folder of a run that `fit` made.
 
-        Classes that all read as whole numbers are numbers.
+        If all known classes read as whole numbers, they are numbers.
         """
         run = Folder(Path(folder).absolute())
         request, source = run.request(), run.request().source
         if source.arrays is None:
-            raise UsageError(f"{folder} is not a run on arrays. Use newfound.predict for it.")
+            raise UsageError(f"{folder} is not a run on arrays. Use newfound.predict instead.")
         results, recipe = run.read_results(), stored_recipe(request)
-        settings: dict[str, Any] = {"encoder": recipe.run.encoder, **changed_settings(recipe, source.name)}
+        settings: Settings = {"encoder": recipe.run.encoder, **changed_settings(recipe, source.name)}
         if source.frozen:
             settings |= {"encoder": source.frozen.encoder, "views": source.views}
-        seed = settings.pop("seed", 0)
+        seed = int(settings.pop("seed", 0))
         known, novel = (results.classes.known, results.classes.novel) if results.classes else ([], [])
         found = cls(len(novel) or "auto", recipe.method, random_state=seed, settings=settings)
         numbers = all(name.isdecimal() for name in known)
@@ -190,7 +195,7 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         return tags
 
     def _validated(self, X: Samples, *y: Labels) -> Any:
-        """What scikit-learn makes of X, or of X and y in `fit`."""
+        """X, or X and y in `fit`, as scikit-learn validates them."""
         if y and np.asarray(y[0]).dtype.kind == "f":
             check_classification_targets(y[0])
         return validate_data(self, X, *y, reset=bool(y), ensure_min_samples=2 if y else 1)
@@ -209,7 +214,7 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
 
 
 def _are_images(X: Samples) -> bool:
-    """Whether these are images: all that is neither a table nor rows of numbers."""
+    """Whether X holds images: anything but a table or rows of numbers."""
     if isinstance(X, Sequence):
         return len(X) > 0 and np.ndim(X[0]) > 1
     return getattr(X, "ndim", 0) > 2

@@ -17,7 +17,7 @@ CALL = ("iic", *TINY, *FEW, *DIGITS, "--out", "out/run")
 
 def test_an_estimate_is_shown_drawn_kept_and_reused() -> None:
     out = works("estimate", *CALL)
-    for words in ("pretrain 1/1", "trial 4/4", "clusters that were tried", "on hidden classes", "silhouette"):
+    for words in ("pretrain 1/1", "trial 4/4", "clusters tried", "on hidden classes", "silhouette"):
         assert words in out
     for words in ("decides", "best accuracy", "warning: 5 known"):
         assert words in out
