@@ -202,8 +202,8 @@ def predict_parts(
     """Predict the classes of any number of images, into Parquet files in the folder `out`, one per part.
 
     `images` is anything that `embed` takes, or embeddings; both may be in an object store. Images that are in
-    `out` are skipped, so the same call resumes an interrupted one. `engine`, `address` and `workers` are as in
-    `embed`.
+    `out` are skipped, so the same call resumes an interrupted one. `engine`, `address` and `workers` work as
+    in `embed`.
     """
     with shown(verbose):
         return sort_parts(Review.open(run), str(images), str(out), strict, engine, address, workers)

@@ -106,7 +106,7 @@ def test_a_method_that_runs_out_of_memory_gives_way_to_the_next(monkeypatch: pyt
         gc.enable()
     assert done.code == 1
     assert "uno-v1 seed 0: warning: failed: " in done.out
-    assert done.err == "error: Failed, as shown above: uno-v1 seed 0.\n"
+    assert done.err == "error: These runs failed, as shown above: uno-v1 seed 0.\n"
     with Path("runs/compare/digits-8-of-each/published/comparison.csv").open(newline="") as file:
         assert [row["method"] for row in csv.DictReader(file)] == ["uno-v2"]
 
@@ -146,7 +146,7 @@ def test_every_combination_in_one_table_and_one_record() -> None:
         (0.945, 0.025, "within the spread"),
         (0.94, 0.03, "within the spread"),
         (0.94, 0.013, ""),
-        (0.968, None, "one seed cannot tell"),
+        (0.968, None, "one seed is not enough"),
         (None, None, ""),
     ],
 )

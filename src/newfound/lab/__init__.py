@@ -1,1 +1,1 @@
-"""Research: methods compared, settings calibrated, published recipes reproduced, the papers' tables."""
+"""Research: compare methods, calibrate settings, reproduce published recipes, print the paper's tables."""

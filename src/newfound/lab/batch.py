@@ -1,4 +1,4 @@
-"""Many runs in a row on the same images: interrupted ones continue, finished ones are reused or recorded."""
+"""Several runs on the same images, in a row: interrupted ones continue, finished ones are reused."""
 
 import gc
 import logging
@@ -41,15 +41,15 @@ class Batch:
     data: Dataset
     command: str
     watch: Callable[[str], Watch]
-    """Called with the label of each run: what shows its progress."""
+    """Label of a run → what shows its progress."""
     should_stop: Callable[[], bool]
     failed: list[str] = field(default_factory=list)
     """The labels of the runs that failed."""
 
     def results(self, jobs: Sequence[Job]) -> Iterator[Results | None]:
-        """The results of each run, as it ends; None where it failed, which is logged.
+        """Yield the results of each run when it ends; None if it failed, which is logged.
 
-        All of them are checked before the first is trained.
+        All runs are checked before the first one is trained.
         """
         finished = [job.folder.path.name for job in jobs if job.folder.results.exists()]
         for job in jobs:
@@ -57,7 +57,7 @@ class Batch:
             run = self._run(job)
             if job.folder.results.exists():
                 job.folder.check(run.request, resume=True)
-                self._check_images(job.folder)
+                check_same_images(State.load(job.folder.checkpoint)[0], job.folder, self.data)
             else:
                 run.check()
         if finished:
@@ -66,7 +66,7 @@ class Batch:
                 "Reused from %s: %s. Delete a folder there to train it again.", place, shortened(finished)
             )
         for job in jobs:
-            gc.collect()  # a trained run is part of a reference cycle, which would hold GPU memory
+            gc.collect()  # a trained run is in a reference cycle, which would hold GPU memory
             results = self._result(job)
             for warning in results.warnings if results else ():
                 log.warning(warning)
@@ -85,12 +85,7 @@ class Batch:
     def check_finished(self) -> None:
         """Raise if a run failed."""
         if self.failed:
-            raise RunError(f"Failed, as shown above: {', '.join(self.failed)}.")
-
-    def _check_images(self, folder: Folder) -> None:
-        """Refuse to reuse a run on other images."""
-        state = State.load(folder.checkpoint)[0]
-        check_same_images(state, folder, self.data)
+            raise RunError(f"These runs failed, as shown above: {', '.join(self.failed)}.")
 
     def _run(self, job: Job, watch: Watch = ignore) -> Run:
         return Run(
@@ -105,7 +100,7 @@ class Batch:
 
 
 def _check_code(job: Job) -> None:
-    """Refuse a run of another version of the method: its numbers would pass for those of this one."""
+    """Refuse a run of another version of the method: its numbers would be taken for those of this one."""
     if not job.folder.config.exists():
         return
     if job.folder.request().versions != method_entry(job.recipe.method).versions:
@@ -116,7 +111,7 @@ def _check_code(job: Job) -> None:
 
 
 def variation(benchmark: str, method: str, recipe: str | None) -> tuple[str | None, Overrides]:
-    """A named variation with its settings; the usual recipe, and one that changes nothing, has no name."""
+    """A variation, as its name and settings; None and none if it changes nothing, or for the usual recipe."""
     variations = method_entry(method).variations_for(benchmark)
     if benchmark in ESTIMATES:
         variations[ESTIMATED] = variations.get(APPENDIX, {})
@@ -134,7 +129,7 @@ def reproduce_source(
 ) -> Source:
     """The images of a benchmark, or their vectors by a frozen encoder.
 
-    `estimated` looks for the number of classes that the paper estimates.
+    The recipe `estimated` takes the number of novel classes that the paper estimates.
     """
     source = Source(benchmark=benchmark, data_dir=data_dir)
     if encoder is not None:
@@ -155,7 +150,7 @@ def reproduce_jobs(
     out: Path,
     results: Path,
 ) -> dict[Path, Job]:
-    """Record → the run that is missing for it; those on vectors have a folder of their own."""
+    """Each missing record → the run that makes it. Runs on vectors have folders of their own."""
     jobs, place = {}, Path(source.title)
     if source.frozen:
         place = Path("vectors", source.frozen.encoder.replace(":", "-").replace("/", "-"), source.title)

@@ -1,4 +1,4 @@
-"""Settings chosen without a novel label: tried on known classes that are held out as if they were novel."""
+"""Choose settings without novel labels: try them on known classes that are held out as if novel."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,22 +25,23 @@ from newfound.run.models import Results, Settings, Timing, Versioned
 from newfound.run.provenance import provenance
 
 MIXED_ACC = "generalised.train.all"
+"""The accuracy that counts if the pile is mixed."""
 
 
 class Outcome(Record):
-    """What one combination of settings reached; accuracies are fractions, of each seed.
+    """What one combination of settings reached.
 
-    They are task-aware, or generalised on all images if the pile is mixed.
+    Accuracies are fractions: task-aware, or generalised over all images if the pile is mixed.
     """
 
     settings: Settings
     acc: list[float | None]
-    """None where the run failed."""
+    """One for each seed; None if the run failed."""
     mean: float | None = None
-    """None where a run failed."""
+    """None if any run failed."""
     std: float | None = None
     seconds: float | None = None
-    """Of discovery, on average."""
+    """The mean time of discovery."""
 
 
 class CalibrationRecord(Versioned):
@@ -53,7 +54,7 @@ class CalibrationRecord(Versioned):
     pile: PileKind = "novel"
     subset: int | None = None
     held_out: list[str]
-    """The known classes that played the novel ones."""
+    """The known classes that stood in for novel ones."""
     config: Settings
     seeds: list[int]
     candidates: list[Outcome]
@@ -80,13 +81,13 @@ class Candidate:
 def candidates_of(
     method: str, benchmark: str, settings: Mapping[str, str], seeds: int
 ) -> tuple[Recipe, list[Candidate]]:
-    """The recipe with the settings that have one value, and every combination of those with several."""
+    """The recipe with the settings of one value, and all combinations of those with several."""
     fixed = {key: value for key, value in settings.items() if "," not in value}
     tried = {key: value.split(",") for key, value in settings.items() if key not in fixed}
     base = recipe_for(method, benchmark, fixed)
     if "seed" in settings or not tried:
         raise UsageError(
-            "Give a setting several values to try, for example lr=0.03,0.1; seeds are set with --seeds."
+            "Give a setting several values to try, for example lr=0.03,0.1. Set the seeds with --seeds."
         )
     found: dict[str, Candidate] = {}
     for combination in product(*tried.values()):
@@ -99,7 +100,7 @@ def candidates_of(
 
 
 def jobs_of(candidates: Sequence[Candidate], place: Path) -> list[Job]:
-    """The runs of all candidates, each in a folder of its own."""
+    """The runs of all candidates, each in its own folder."""
     return [
         Job(
             f"{candidate.name} seed {seed}",
@@ -114,7 +115,7 @@ def jobs_of(candidates: Sequence[Candidate], place: Path) -> list[Job]:
 def record_of(
     base: Recipe, data: Dataset, candidates: Sequence[Candidate], results: Sequence[Results | None]
 ) -> CalibrationRecord:
-    """The record of a calibration from the results of its runs, in the order of its jobs."""
+    """The record of a calibration, from the results of its runs in the order of `jobs_of`."""
     seeds = len(candidates[0].recipes)
     tried = [
         _outcome(candidate, results[place * seeds : (place + 1) * seeds])
@@ -142,7 +143,7 @@ def record_of(
 
 
 def _outcome(candidate: Candidate, results: Sequence[Results | None]) -> Outcome:
-    """A mean only where no seed failed."""
+    """The outcome of a candidate, from the results of its seeds."""
     runs = [result for result in results if result is not None]
     acc = [
         None if result is None else score(result, MIXED_ACC if result.generalised else ACC)
@@ -161,7 +162,7 @@ def _outcome(candidate: Candidate, results: Sequence[Results | None]) -> Outcome
 
 
 def table_of(found: CalibrationRecord) -> Table:
-    """A row for each candidate, in the order given."""
+    """The table of a calibration, with a row for each candidate."""
     part = "" if found.subset is None else f", at most {found.subset} images of each class"
     kind = "generalised" if found.pile == "mixed" else "task-aware"
     title = (
@@ -182,11 +183,11 @@ def table_of(found: CalibrationRecord) -> Table:
 
 
 def verdict(each: Outcome, highest: Outcome) -> str:
-    """Whether a candidate has the highest mean, or may have: the difference is within the spread of seeds."""
+    """Whether a candidate has the highest mean, or one within the spread of the seeds below it."""
     if each.mean is None or highest.mean is None:
         return ""
     if each.mean == highest.mean:
         return "highest"
     if each.std is None or highest.std is None:
-        return "one seed cannot tell"
+        return "one seed is not enough"
     return "within the spread" if highest.mean - each.mean < max(highest.std, each.std) else ""

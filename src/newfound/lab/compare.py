@@ -1,4 +1,4 @@
-"""Methods side by side on one benchmark: means over seeds, the papers' numbers, time; in four formats."""
+"""A comparison of methods on one benchmark: means over seeds, the papers' numbers, times; in four formats."""
 
 import csv
 import io
@@ -39,11 +39,11 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Row:
-    """What the runs of one method measured, and what its paper reports; None where there is nothing."""
+    """What the runs of one method measured, and what its paper reports; None where there is no number."""
 
     method: str
     settings: str
-    """Whose values: `published`, `newfound` (ours), `default` or `matched`."""
+    """Whose settings: `published`, `newfound` (ours), `default` or `matched`."""
     runs: int
     aware: Measured | None
     aware_paper: float | None
@@ -53,7 +53,7 @@ class Row:
     rate: float | None
 
     def words(self) -> list[str]:
-        """For people, under HEADINGS."""
+        """The cells for people, under HEADINGS."""
         return [
             *(self.method, self.settings),
             *(str(self.aware or ""), _rounded(self.aware_paper, ".1f")),
@@ -62,7 +62,7 @@ class Row:
         ]
 
     def numbers(self) -> list[str]:
-        """For programs, under COLUMNS: one number in each."""
+        """The cells for programs, under COLUMNS: one number in each."""
         return [
             *(self.method, self.settings, str(self.runs)),
             *(*_mean_and_std(self.aware), _rounded(self.aware_paper)),
@@ -73,7 +73,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A title that says what was compared how, and a row for each method."""
+    """A title that says what was compared and how, and a row for each method."""
 
     title: str
     rows: list[Row]
@@ -95,13 +95,13 @@ def compare_jobs(methods: Sequence[str], seeds: int, source: Source, track: str,
 
 
 def place_of(source: Source, track: str, out: Path) -> Path:
-    """The folder of the runs and tables of one benchmark, or a subset of it, and track."""
+    """The folder of the runs and tables of a benchmark, or a subset of it, on a track."""
     part = "" if source.subset is None else f"-{source.subset}-of-each"
     return out / f"{source.name}{part}" / track
 
 
 def write_comparison(source: Source, track: str, out: Path) -> list[Path]:
-    """Write the tables of every finished run in the folder, whichever command made it."""
+    """Write tables of all finished runs in the folder, whichever commands made them."""
     place = place_of(source, track, out)
     comparison = compare_records(sorted(_finished(place, source, track), key=_order), source, track)
     for suffix, as_text in FORMATS.items():
@@ -114,7 +114,7 @@ def _order(results: Results) -> tuple[str, int]:
 
 
 def _finished(place: Path, source: Source, track: str) -> Iterator[Results]:
-    """The results of the runs that a comparison of these images makes."""
+    """The results of the finished runs in `place` that belong to this comparison."""
     for path in place.glob("*-seed*/results.json"):
         folder = Folder(path.parent)
         results, request = folder.read_results(), folder.request()
@@ -127,7 +127,7 @@ def _finished(place: Path, source: Source, track: str) -> Iterator[Results]:
 
 
 def compare_records(records: Sequence[Results], source: Source, track: str) -> Comparison:
-    """One row for each method of the records, in their order."""
+    """The comparison of some records, with a row for each method in their order."""
     methods = list(dict.fromkeys(record.method for record in records))
     rows = [
         _row(method, [record for record in records if record.method == method], source.name, track)
@@ -170,7 +170,7 @@ def _mean_and_std(measured: Measured | None) -> tuple[str, str]:
 
 
 def terminal_table(comparison: Comparison) -> Table:
-    """For the terminal."""
+    """The comparison for the terminal."""
     table = Table(title=comparison.title, box=box.SIMPLE_HEAD)
     for index, heading in enumerate(HEADINGS):
         table.add_column(heading, justify="right" if index else "left")
@@ -180,20 +180,20 @@ def terminal_table(comparison: Comparison) -> Table:
 
 
 def as_csv(comparison: Comparison) -> str:
-    """One number in a column, without the title."""
+    """The comparison as CSV: one number in a column, and no title."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([COLUMNS, *(row.numbers() for row in comparison.rows)])
     return out.getvalue()
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """A table for a README or an issue."""
+    """The comparison as Markdown, for a README or an issue."""
     rows = [HEADINGS, ["---", *("---:" for _ in HEADINGS[1:])], *_words(comparison)]
     return "\n".join([comparison.title, "", *(f"| {' | '.join(row)} |" for row in rows), ""])
 
 
 def as_latex(comparison: Comparison) -> str:
-    """A table for a paper, its title as the caption."""
+    """The comparison as LaTeX, for a paper; the title is the caption."""
     rows = [" & ".join(map(_latex_text, row)) + r" \\" for row in (HEADINGS, *_words(comparison))]
     columns = "l" + "r" * (len(HEADINGS) - 1)
     lines = [r"\begin{table}", rf"\caption{{{_latex_text(comparison.title)}}}"]

@@ -52,7 +52,7 @@ MORE_NOVEL = {
     "iic": "92.4±0.2 83.8±1.6 71.1±1.4 65.8±0.9 60.6±0.4 57.7±1.0 57.4±0.9",
 }
 ESTIMATES = {"cifar100-20": 23}
-"""How many novel classes the paper takes where the number is not known."""
+"""The number of novel classes that the paper estimates and uses, if the true one is not known."""
 UNKNOWN_NUMBER = {
     # CIFAR100-20 with the true number, 20, and the estimate, 23
     "dtc": "67.3±1.2 64.3",

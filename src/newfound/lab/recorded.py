@@ -14,10 +14,10 @@ from newfound.run.models import Results
 
 ACC = "task_aware.train.acc"
 TOLERANCE = 1.0
-"""Points above or below the published value that count as reproduced."""
+"""An accuracy within this many points of the published one counts as reproduced."""
 
 SUBSETS = {"imagenet-30": ("imagenet-30-a", "imagenet-30-b", "imagenet-30-c")}
-"""Benchmarks of several subsets, over which papers report a mean."""
+"""Benchmark → its subsets, over which papers report the mean."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def measured(
 ) -> Measured | None:
     """The number at `path` over the seeds of a recipe.
 
-    A seed of imagenet-30 is the mean of its three subsets; it does not count if one is missing. Our values
-    stand in where a paper publishes none. A variation that changes nothing is the usual recipe.
+    A seed of imagenet-30 is the mean of its three subsets; it does not count if one is missing. Where a paper
+    publishes no settings, ours count as published. A variation that changes nothing is the usual recipe.
     """
     names = {recipe}
     if recipe == "published":
@@ -95,16 +95,16 @@ def _over(values: Sequence[float]) -> Measured | None:
 
 
 def outcome(ours: float, published: float) -> str:
-    """Whether an accuracy is the published one: a result far above it is a surprise too."""
+    """How an accuracy compares with the published one; a result far above it is a surprise too."""
     if abs(ours - published) <= TOLERANCE:
         return "reproduced"
     return "missed" if ours < published else "exceeded"
 
 
 def status(records: Sequence[Results], method: str) -> str:
-    """What the recorded runs show: reproduced, missed or exceeded on each benchmark, by how many seeds.
+    """What the recorded runs show: reproduced, missed or exceeded on each benchmark, and the number of seeds.
 
-    `measured` where nothing is published to compare with, `implemented` without any run.
+    `measured` if nothing is published to compare with, `implemented` if there are no runs.
     """
     published, lines = task_aware_acc(method), []
     for benchmark in BENCHMARKS:

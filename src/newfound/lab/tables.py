@@ -18,7 +18,7 @@ class Column:
     benchmark: str
     path: str
     recipe: str | None = None
-    """Of the whole column; otherwise each line has its own."""
+    """The recipe of the whole column; None if each line has its own."""
 
     @property
     def scale(self) -> float:
@@ -28,7 +28,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Line:
-    """A row: its label, the run it shows, and the paper's numbers."""
+    """A row: its label, the runs it shows, and the paper's numbers."""
 
     label: str
     method: str
@@ -47,7 +47,7 @@ class PaperTable:
     """Caveats of the comparison."""
 
     def markdown(self, records: Sequence[Results]) -> str:
-        """Each cell: ours, then the paper's in brackets; empty where nothing was measured."""
+        """The table as Markdown. Each cell has our number, if there is one, then the paper's in brackets."""
         rows = [["", *(column.heading for column in self.columns)], ["---"] * (len(self.columns) + 1)]
         for line in self.lines:
             cells = zip(self.columns, line.published.split(), strict=True)
@@ -71,10 +71,12 @@ def _cell(records: Sequence[Results], line: Line, column: Column, published: str
 
 
 def _methods(numbers: Mapping[str, str]) -> tuple[Line, ...]:
+    """A line for each method, run as published."""
     return tuple(Line(name, name, "published", text) for name, text in numbers.items())
 
 
 def _columns(benchmarks: Iterable[str], paths: Mapping[str, str]) -> tuple[Column, ...]:
+    """A column for each benchmark and number; `paths` gives the name of a number and its path."""
     return tuple(
         Column(f"{benchmark} {name}".strip(), benchmark, path)
         for benchmark in benchmarks
@@ -83,18 +85,21 @@ def _columns(benchmarks: Iterable[str], paths: Mapping[str, str]) -> tuple[Colum
 
 
 _NUMBERS = {name.upper(): f"task_aware.train.{name}" for name in ("acc", "nmi", "ari")}
+"""Heading → path of a task-aware number."""
 _PARTS = {part: f"task_agnostic.legacy.{part}" for part in ("known", "novel", "all")}
+"""Heading → path of a task-agnostic accuracy."""
 _RUNS = {
     ("no", "no"): ("uno-v2", "published"),
     ("yes", "no"): ("iic", "inter-only"),
     ("no", "yes"): ("iic", "intra-only"),
     ("yes", "yes"): ("iic", "published"),
 }
-
+"""Whether a row of the ablation has the inter-class and the intra-class constraint → its method and recipe."""
 _SHORTER = tuple(
     Line(f"iic, {recipe}", "iic", recipe, f"{paper.TASK_AWARE['iic'].split()[0]} - - -")
     for recipe in ("fast", "half", "five-minutes")
 )
+"""IIC with our shorter schedules, beside the paper's number."""
 _PLUGGED = {
     f"{method}, {what}": (method, recipe)
     for method in ("uno-v1", "comex", "rkd")
@@ -107,6 +112,7 @@ _PLUGGED = {
     "iic, which has both": ("iic", paper.APPENDIX),
     "iic, with the cross terms alone": ("iic", "cross-only"),
 }
+"""Label → method and recipe: IIC's constraints added to other methods, or reduced."""
 
 TABLES = (
     PaperTable(
@@ -175,5 +181,5 @@ TABLES = (
 
 
 def tables_section(records: Sequence[Results]) -> str:
-    """All of them as Markdown."""
+    """All tables as Markdown."""
     return "\n\n".join(table.markdown(records) for table in TABLES)
