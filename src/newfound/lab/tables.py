@@ -94,7 +94,7 @@ _RUNS = {
     ("no", "yes"): ("iic", "intra-only"),
     ("yes", "yes"): ("iic", "published"),
 }
-"""Whether a row of the ablation has the inter-class and the intra-class constraint → its method and recipe."""
+"""Constraints of an ablation, inter-class and intra-class → the method and the recipe."""
 _SHORTER = tuple(
     Line(f"iic, {recipe}", "iic", recipe, f"{paper.TASK_AWARE['iic'].split()[0]} - - -")
     for recipe in ("fast", "half", "five-minutes")

@@ -22,15 +22,21 @@ if TYPE_CHECKING:
     from newfound.run.models import EpochLine, Estimate
     from newfound.run.trained import RunScores
 
-MAPS, AWARE, AGNOSTIC, CURVES = "tsne", "confusion-task-aware", "confusion-task-agnostic", "curves"
-KINDS = ("png", "pdf")
+MAPS = "tsne"
+AWARE = "confusion-task-aware"
+AGNOSTIC = "confusion-task-agnostic"
+CURVES = "curves"
+FIGURES = (MAPS, AWARE, AGNOSTIC, CURVES)
+"""The file names of the figures of a run, without suffix."""
+SUFFIXES = ("png", "pdf")
 ONE_RUN = "newfound: figure of one run"
-"""Stored in the files, so that only such figures are overwritten."""
+"""Stored in figures of one run, so that nothing else is overwritten."""
 MOST_IN_LEGEND = 20
+"""A map of more classes has no legend."""
 MOST_NAMED = 12
 """Larger matrices show indices and a colour scale instead of names and numbers."""
 HEAD = "by the selected head, the one of lowest loss"
-"""Tables print the mean over the heads."""
+"""The figures say so, because tables print the mean over the heads."""
 
 
 def check_replaceable(path: Path, mark: str) -> None:
@@ -41,15 +47,15 @@ def check_replaceable(path: Path, mark: str) -> None:
 
 def check_figures(folder: Path) -> None:
     """Refuse to overwrite anything but figures of one run."""
-    for name in (MAPS, AWARE, AGNOSTIC, CURVES):
-        for kind in KINDS:
-            check_replaceable(folder / f"{name}.{kind}", ONE_RUN)
+    for name in FIGURES:
+        for suffix in SUFFIXES:
+            check_replaceable(folder / f"{name}.{suffix}", ONE_RUN)
 
 
 def figures(runs: "Sequence[RunScores]", folder: Path) -> list[Path]:
-    """Draw the runs side by side and list the files written, each figure as PNG and as PDF.
+    """Draw the runs side by side, each figure as PNG and as PDF; returns the files.
 
-    Confusion matrices need the true classes.
+    Confusion matrices are drawn only if the true classes are known.
     """
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {MAPS: tsne_figure(runs)}
@@ -58,17 +64,17 @@ def figures(runs: "Sequence[RunScores]", folder: Path) -> list[Path]:
         drawn[AGNOSTIC] = task_agnostic_figure(runs)
     subject = ONE_RUN if len(runs) == 1 else None
     with warnings.catch_warnings():
-        # A character that the font lacks: the index beside the name still identifies the class.
+        # The font may lack a character; the index beside the name still identifies the class.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
-        for name, figure in drawn.items():  # without a date: the same bytes for the same figure
+        for name, figure in drawn.items():  # without a date, equal figures have equal bytes
             figure.savefig(folder / f"{name}.png", dpi=150, metadata={"Subject": subject})
             dateless = {"CreationDate": None, "Subject": subject}
             figure.savefig(folder / f"{name}.pdf", dpi=300, metadata=dateless)
-    return [folder / f"{name}.{kind}" for name in drawn for kind in KINDS]
+    return [folder / f"{name}.{suffix}" for name in drawn for suffix in SUFFIXES]
 
 
 def tsne_figure(runs: "Sequence[RunScores]") -> "Figure":
-    """A map of each run's joint logits, a column for each run."""
+    """A t-SNE map of the joint logits, a column for each run."""
     images = " / ".join(dict.fromkeys("training images" if run.found else "test images" for run in runs))
     novel = "novel, as discovered" if any(run.found for run in runs) else "novel"
     figure, axes = _grid(1, len(runs), f"t-SNE of joint logits, {images}\n● known  ▲ {novel}")
@@ -84,7 +90,7 @@ def tsne_figure(runs: "Sequence[RunScores]") -> "Figure":
 
 
 def task_aware_figure(runs: "Sequence[RunScores]") -> "Figure":
-    """Known images through the known head and novel ones through the novel head, a row for each run."""
+    """Confusion of known images by the known head and of novel ones by the novel head, a row for each run."""
     figure, axes = _grid(len(runs), 2, f"Task-aware protocol, test images\n{HEAD}")
     for run, (left, right) in zip(runs, axes, strict=True):
         known = run.num_known
@@ -94,7 +100,7 @@ def task_aware_figure(runs: "Sequence[RunScores]") -> "Figure":
 
 
 def task_agnostic_figure(runs: "Sequence[RunScores]") -> "Figure":
-    """All images over all classes, clusters matched with novel classes only, a column for each run."""
+    """Confusion of all images, with clusters matched to novel classes only, a column for each run."""
     figure, axes = _grid(1, len(runs), f"Task-agnostic protocol (novel-ids), test images\n{HEAD}")
     for run, ax in zip(runs, axes[0], strict=True):
         _draw_part(run, run.scores, 0, len(run.class_names), "all images, all classes", ax)
@@ -104,7 +110,7 @@ def task_agnostic_figure(runs: "Sequence[RunScores]") -> "Figure":
 
 
 def _draw_part(run: "RunScores", scores: Floats, first: int, end: int, what: str, ax: "Axes") -> None:
-    """The images of the classes from `first` to before `end`, by the scores of a head."""
+    """Draw the confusion of the classes from `first` up to `end`, exclusive, by the scores of a head."""
     names, inside = numbered(run.class_names)[first:end], (run.labels >= first) & (run.labels < end)
     predicted, true = scores[inside].argmax(-1), run.labels[inside] - first
     table = matched_table(predicted, true, scores.shape[1], len(names), max(run.num_known - first, 0))
@@ -113,6 +119,7 @@ def _draw_part(run: "RunScores", scores: Floats, first: int, end: int, what: str
 
 
 def _grid(rows: int, columns: int, title: str) -> "tuple[Figure, list[list[Axes]]]":
+    """A figure with rows and columns of axes."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -124,7 +131,7 @@ def _grid(rows: int, columns: int, title: str) -> "tuple[Figure, list[list[Axes]
 
 
 def matched_table(predicted: Ints, true: Ints, num_predicted: int, num_true: int, num_known: int) -> Ints:
-    """Counts with a column for each class, then one for each unmatched cluster: (n,), (n,) → (T, T + spare).
+    """Counts with a column per class, then one per unmatched cluster: (n,), (n,) → (T, T + spare).
 
     The first `num_known` ids are classes; the others are clusters, matched with the novel classes over the
     whole split at once. The column of a class without a matching cluster is empty.
@@ -164,13 +171,13 @@ def draw_confusion(table: Ints, names: Sequence[str], title: str, axes: "Axes") 
 
 
 def _some(names: Sequence[str]) -> tuple[list[int], list[str]]:
-    """About ten positions and the first word of the names there, which is the index of the class."""
+    """About ten positions, and the first word of the name at each: the index of the class."""
     positions = list(range(0, len(names), -(-len(names) // 10)))
     return positions, [names[position].split()[0] for position in positions]
 
 
 def draw_curves(lines: "Sequence[EpochLine]", path: Path) -> None:
-    """Draw the last stage of a run: scores above, losses below. Most epochs may have no scores."""
+    """Draw the last stage of a run: scores above, losses below. Most epochs have no scores."""
     last = [line for line in lines if line.stage == lines[-1].stage]
     both = {
         "score": [(line.epoch + 1, line.scores) for line in last],
@@ -188,7 +195,7 @@ def draw_curves(lines: "Sequence[EpochLine]", path: Path) -> None:
 
 
 def verdict(estimate: "Estimate") -> str:
-    """`23 novel classes by dtc, 19 to 27 are plausible`; the estimate must be finished."""
+    """A finished estimate in words: `23 novel classes by dtc, 19 to 27 are plausible`."""
     number, low, high = (value or 0 for value in (estimate.num_novel, estimate.low, estimate.high))
     by = f"{number} novel class{'es' * (number != 1)} by {estimate.algorithm}"
     by += f" on a sample of {estimate.sample:,} vectors" if estimate.sample else ""
@@ -202,7 +209,7 @@ def verdict(estimate: "Estimate") -> str:
 
 
 def draw_estimate(estimate: "Estimate", path: Path) -> None:
-    """Draw a finished estimate: a panel for each criterion, its best trial, and the one that decided."""
+    """Draw a finished estimate: a panel for each criterion, with its best trial and the deciding one."""
     criteria = [name for name in ("accuracy", "silhouette") if name in estimate.preferred]
     figure, panels = _panels(len(criteria), 2.2, 0.4)
     for index, (name, ax) in enumerate(zip(criteria, panels, strict=True)):
@@ -219,7 +226,7 @@ def draw_estimate(estimate: "Estimate", path: Path) -> None:
 
 
 def _panels(number: int, height: float, more: float = 0.0) -> "tuple[Figure, list[Axes]]":
-    """Panels above each other, with one axis of x."""
+    """Panels one above the other that share the x axis."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, height * number + more), layout="constrained")
@@ -227,6 +234,7 @@ def _panels(number: int, height: float, more: float = 0.0) -> "tuple[Figure, lis
 
 
 def _finish_panel(ax: "Axes", label: str) -> None:
+    """Label a panel, put its legend beside it and remove two spines."""
     ax.set_ylabel(label)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)

@@ -15,13 +15,13 @@ Floats = NDArray[np.floating]
 Ints = NDArray[np.integer]
 
 MOST_POINTS = 1200
-"""Enough to see the shapes; about four seconds of t-SNE."""
+"""Enough points to see the clusters; t-SNE takes about four seconds."""
 
 
 def draw_tsne(
     logits: Floats, labels: Ints, class_names: Sequence[str], num_known: int, title: str, axes: "Axes"
 ) -> None:
-    """Map logits (n, C) of images with classes (n,); ten known classes are dots, ten novel ones triangles."""
+    """Draw a t-SNE map of logits (n, C), with the colour and shape of each image's class (n,)."""
     chosen = stratified(labels, MOST_POINTS)
     labels, points = labels[chosen], embed(logits[chosen])
     area = float(np.clip(16000 / len(points), 9, 45))
@@ -45,7 +45,7 @@ def draw_tsne(
 
 
 def _mark(points: Floats, labels: Ints, size: int, axes: "Axes") -> None:
-    """Write the index of each class above its images, inside the axes and without overlaps."""
+    """Write the index of each class above its images, within the axes and without overlaps."""
     badge = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "0.4", "linewidth": 0.6}
     present = np.unique(labels)
     unit = 0.008 * size * float(np.ptp(points))
@@ -59,7 +59,7 @@ def _mark(points: Floats, labels: Ints, size: int, axes: "Axes") -> None:
 
 
 def stratified(labels: Ints, most: int) -> Ints:
-    """At most `most` rows in the proportions of the classes, always the same ones: (n,) → (m,)."""
+    """At most `most` rows, in the proportions of the classes and always the same ones: (n,) → (m,)."""
     shuffled = np.random.default_rng(0).permutation(len(labels))
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
     kept = min(most, len(labels))
@@ -67,7 +67,7 @@ def stratified(labels: Ints, most: int) -> Ints:
 
 
 def embed(logits: Floats) -> Floats:
-    """t-SNE from the two principal axes: (n, C) → (n, 2); the perplexity shrinks with few points.
+    """t-SNE that starts from the two principal axes: (n, C) → (n, 2). Few points get a lower perplexity.
 
     One or two points are placed side by side.
     """
@@ -76,11 +76,11 @@ def embed(logits: Floats) -> Floats:
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    # Equal rows, as in a collapsed run, have no principal axes: a trace of noise makes some.
+    # Equal rows, as in a collapsed run, have no principal axes; slight noise provides some.
     noise = np.random.default_rng(0).normal(scale=1e-6, size=logits.shape)
     perplexity = max(1.0, min(30.0, (len(logits) - 1) / 3))
     tsne = TSNE(init="pca", perplexity=perplexity, random_state=0)
-    # t-SNE has thousands of short parallel regions; on a busy machine several threads are many times slower.
+    # t-SNE has thousands of short parallel regions: several threads are much slower on a busy machine.
     with threadpool_limits(1):
         mapped: Floats = tsne.fit_transform(logits.astype(np.float64) + noise)
     return mapped
@@ -88,7 +88,7 @@ def embed(logits: Floats) -> Floats:
 
 def spread(points: Floats, distance: float) -> Floats:
     """Push points apart until no two are closer than `distance`, in at most 200 steps: (n, 2) → (n, 2)."""
-    # Equal points need different directions to part.
+    # Equal points need different directions to move apart.
     angles = 2.4 * np.arange(len(points))
     placed = points + 1e-3 * distance * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     for _ in range(200):

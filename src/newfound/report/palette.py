@@ -1,12 +1,13 @@
-"""What figures and pages share: marks that colour-blind readers can tell apart, and names."""
+"""What figures and pages share: marks that colour-blind readers can tell apart, and short names."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 Pictures = Callable[[Sequence[int], int], list[bytes]]
-"""Rows of a run's unlabelled images, and the most pixels wide and high → files for a browser."""
-# Any two differ clearly for every kind of colour blindness, and all stand out from the background:
-# from white, and from the nearly black one of the dark theme.
+"""Rows of a run's unlabelled images, and the longest side in pixels → image files for a browser."""
+
+# Any two colours differ clearly for every kind of colour blindness, and all stand out from the background:
+# white, or almost black in the dark theme.
 _LIGHT = (
     *("#0055ff", "#cc7755", "#227700", "#cc0055", "#990099"),
     *("#0099aa", "#669900", "#772211", "#000099", "#222222"),
@@ -38,25 +39,25 @@ class Mark(NamedTuple):
 
 
 UNSORTED_MARK = Mark("M-.9-.9.9.9M-.9.9.9-.9", "#7a7a7a", "#999999", False)
-"""Of images in no class."""
+"""The mark of unsorted images."""
 
 
 def colour(index: int) -> str:
-    """On white; beyond ten colours repeat."""
+    """The colour of a class on white; the ten colours repeat."""
     return _LIGHT[index % len(_LIGHT)]
 
 
 def shape(index: int) -> int:
-    """One of six, another one for every ten classes."""
+    """The shape of a class, one of six, which changes after every ten classes."""
     return index // len(_LIGHT) % len(_SHAPES)
 
 
 def mark(index: int, known: bool) -> Mark:
-    """Of a class; known ones are outlines. The first 60 known and the first 60 novel marks all differ."""
+    """The mark of a class, an outline if it is known. The first 60 known and 60 novel ones all differ."""
     return Mark(_SHAPES[shape(index)], colour(index), _DARK[index % len(_DARK)], not known)
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Class names after their index, as in the figures; long ones are cut, and a dollar starts no formula."""
+    """Class names after their index, for figures. Long names are cut, and `$` is escaped."""
     short = ((name if len(name) <= 18 else f"{name[:17]}…").replace("$", r"\$") for name in names)
     return [name if name == str(index) else f"{index} {name}" for index, name in enumerate(short)]
