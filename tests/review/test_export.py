@@ -73,11 +73,11 @@ def test_only_images_of_the_run_are_copied(tmp_path: Path) -> None:
     export("pile", "pile/a.png", "pile/b.png")
     export("list.txt", "pile/a.png", "elsewhere/c.png")
     for given, image in (("pile", "secret.png"), ("pile", "pile/../secret.png"), ("list.txt", "pile/b.png")):
-        with pytest.raises(DataError, match=r"1 of 2 images .*not the run's own"):
+        with pytest.raises(DataError, match=r"1 of 2 images .*not part of the run"):
             export(given, "pile/a.png", image)
     paths = [str(tmp_path / place) for place in ("pile/a.png", "pile/b.png")]
     run = write_run(tmp_path / "digits", logits_of([0, 1]), images=paths, source=Source(benchmark="digits"))
-    with pytest.raises(DataError, match=r"2 of 2 images .*not the run's own"):
+    with pytest.raises(DataError, match=r"2 of 2 images .*not part of the run"):
         write_export(Review(run), tmp_path / "stolen", "folders")
 
 
@@ -248,7 +248,7 @@ def test_nothing_is_overwritten(mine: Review, tmp_path: Path) -> None:
         ("it.pdf", None, None, "as 'pdf'"),
         ("it.json", "csv", None, "as 'csv'"),
         ("it.csv", None, "symlink", "only for folders"),
-        ("it", "folders", "move", "link must be"),
+        ("it", "folders", "move", "link is one of"),
         ("pile/sorted", None, None, "inside the image folder"),
     ],
 )

@@ -139,14 +139,14 @@ def test_known_classes_of_a_mixed_pile_are_shown_until_they_are_accepted(tmp_pat
     known = np.flatnonzero(softmax(logits).argmax(1) < 2)
     page, now = drawn(folder), Snapshot(Review(folder))
     assert f"{len(known)} images are of known classes" in page
-    assert f"{len(known)} images are to be accepted" in page
+    assert f"{len(known)} images have not been accepted yet" in page
     assert sum(each.size for each in now.known) == now.open_known == len(known)
     np.testing.assert_allclose(now.confidence, softmax(logits).max(1), rtol=1e-5)
     assert len(now.queue) == QUEUE
     Review(folder).accept()
     after = Snapshot(Review(folder))
     assert (after.open_known, sorted(after.queue.tolist())) == (0, sorted({*range(40)} - {*known.tolist()}))
-    assert "to be accepted" not in drawn(folder)
+    assert "accepted yet" not in drawn(folder)
 
 
 def test_unsorted_images_are_reviewed_apart_until_they_are_moved(tmp_path: Path) -> None:

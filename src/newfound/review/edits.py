@@ -1,7 +1,7 @@
-"""edits.jsonl, the log of a review: a header, then one line for each edit; lines are only ever added.
+"""edits.jsonl, the log of a review: a header, then a line for each edit. Lines are only ever added.
 
 Classes are identified by id: the known classes first, then the discovered ones, then those split off. No id
-is used twice, whatever is merged or undone; -1 is the group of unsorted images.
+is used twice, whatever is merged or undone. -1 is the group of unsorted images.
 """
 
 from collections.abc import Sequence
@@ -16,17 +16,18 @@ from newfound.metrics.report import Record
 from newfound.run.models import Versioned
 
 UNSORTED_ID = -1
+"""The id of the unsorted group."""
 
 
 class Header(Versioned):
-    """The first line."""
+    """The first line of the log."""
 
     of: str
-    """Digest of the assignments that were edited."""
+    """Digest of the assignments that the edits belong to."""
 
 
 class Rename(Record):
-    """Classes get other names."""
+    """Give classes other names."""
 
     edit: Literal["rename"] = "rename"
     ids: list[int]
@@ -34,7 +35,7 @@ class Rename(Record):
 
 
 class Merge(Record):
-    """Classes become part of another one."""
+    """Merge classes into another one."""
 
     edit: Literal["merge"] = "merge"
     into: int
@@ -42,18 +43,18 @@ class Merge(Record):
 
 
 class Part(Record):
-    """Some images of a class that is split."""
+    """One part of a split class."""
 
     id: int
     name: str
     rows: list[int]
-    """Unlabelled images of the run."""
+    """Its images, as rows of the run's unlabelled ones."""
     centre: list[float]
-    """Mean of their unit-length features; new images go to the part with the nearest centre."""
+    """The mean of their unit-length features. A new image goes to the part with the nearest centre."""
 
 
 class Split(Record):
-    """A class is divided into parts, of which the first keeps its id."""
+    """Divide a class into parts; the first keeps its id."""
 
     edit: Literal["split"] = "split"
     id: int
@@ -61,7 +62,7 @@ class Split(Record):
 
 
 class Move(Record):
-    """Single images change their class."""
+    """Move single images to another class."""
 
     edit: Literal["move"] = "move"
     into: int
@@ -69,24 +70,25 @@ class Move(Record):
 
 
 class Accept(Record):
-    """A person confirms the classes of these images."""
+    """Confirm the classes of these images."""
 
     edit: Literal["accept"] = "accept"
     rows: list[int]
 
 
 class Undo(Record):
-    """The last edit in effect is undone."""
+    """Undo the last edit in effect."""
 
     edit: Literal["undo"] = "undo"
 
 
 Edit = Rename | Merge | Split | Move | Accept | Undo
 LINE: TypeAdapter[Edit] = TypeAdapter(Annotated[Edit, Field(discriminator="edit")])
+"""Parses a line of the log."""
 
 
 def in_effect(log: Sequence[Edit]) -> list[Edit]:
-    """The edits of a log that were not undone."""
+    """The edits of a log that have not been undone."""
     left: list[Edit] = []
     for edit in log:
         if not isinstance(edit, Undo):
@@ -102,7 +104,7 @@ def stored_edits(path: Path) -> str:
 
 
 def read_edits(path: Path) -> tuple[str, list[Edit]]:
-    """The digest of the assignments that were edited, and the log; both empty if there is no file."""
+    """The digest of the edited assignments, and the log; both empty if there is no file."""
     header, log, number = Header(of=""), list[Edit](), 0
     try:
         for number, line in enumerate(stored_edits(path).splitlines(), start=1):
@@ -116,7 +118,7 @@ def read_edits(path: Path) -> tuple[str, list[Edit]]:
 
 
 def write_edits(path: Path, of: str, log: Sequence[Edit], before: str = "") -> str:
-    """Begin a log with these edits, or add them to the text of one, atomically; returns the new text."""
+    """Start a log with these edits, or add them to its text `before`, atomically; returns the new text."""
     lines = log if before else (Header(of=of), *log)
     text = before + "".join(f"{line.model_dump_json()}\n" for line in lines)
     write_text(path, text)

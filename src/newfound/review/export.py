@@ -1,4 +1,4 @@
-"""Exporters: images with their reviewed classes as a table, a folder a class, or as other tools read them."""
+"""Exporters: images with their reviewed classes as a table, as folders, or in the format of another tool."""
 
 import json
 import os
@@ -28,24 +28,24 @@ Write = Callable[..., object]
 W = TypeVar("W", bound=Write)
 
 FIRST_ID = 1
-"""Of COCO's ids, since some of its tools take 0 for nothing."""
+"""The first id in a COCO file, since some tools take 0 for no id."""
 MOST_BYTES = 240
-"""Of a file name, so that a number fits in."""
+"""The most bytes of a file name, with room for a number."""
 
 
 @dataclass(frozen=True)
 class Exporter:
-    """A format: how its files end (a folder in nothing), and what writes them."""
+    """An export format: the suffix of its files, empty for a folder, and the function that writes them."""
 
     suffix: str
     write: Write
-    """Writes a review to a new path; a folder with the images takes `link` too, a key of `PLACE`."""
+    """Writes a review to a new path. For a folder it also takes `link`, a key of `PLACE`."""
 
 
 def exporter(name: str, suffix: str) -> Callable[[W], W]:
-    """Register a function that writes a review to a new file, or without a suffix to a new folder.
+    """Register a function that writes a review to a new file or, without a suffix, to a new folder.
 
-    A path that ends in `.name` selects the format unless another one is asked for.
+    A path that ends in `.name` selects the format unless the user asks for another one.
     """
 
     def add(write: W) -> W:
@@ -60,8 +60,8 @@ def write_export(
 ) -> dict[str, str]:
     """Write the images with their classes to a new file or folder.
 
-    Without a format the suffix decides; a path without one becomes folders. Images are put into a folder by
-    `link`: copy (the default), hardlink or symlink. Returns class → folder where their names differ.
+    Without a format the suffix decides; a path without one becomes folders. `link` says how images get into
+    a folder: copy (the default), hardlink or symlink. Returns class → folder where their names differ.
     """
     form = form or out.suffix.removeprefix(".") or "folders"
     formats = {name: EXPORTERS.get(name).suffix for name in EXPORTERS.names()}
@@ -69,7 +69,7 @@ def write_export(
         known = ", ".join(f"{name} ({suffix or 'a folder'})" for name, suffix in formats.items())
         raise UsageError(f"Cannot export {out} as {form!r}. The formats are {known}.", Hint.FORMAT)
     if link is not None and (formats[form] or link not in PLACE):
-        raise UsageError(f"link must be {', '.join(PLACE)}, and only for folders, got {link!r} for {form}.")
+        raise UsageError(f"link is one of {', '.join(PLACE)}, and only for folders; got {link!r} for {form}.")
     check_new(out, review.source.labelled, review.source.unlabelled)
     renamed = EXPORTERS.get(form).write(review, out, *([] if formats[form] else [link or "copy"]))
     return renamed if isinstance(renamed, dict) else {}
@@ -89,19 +89,19 @@ def table(review: Review) -> dict[str, list[Value]]:
 
 
 def _rows(review: Review) -> list[dict[str, Value]]:
-    """The same as one record for each image."""
+    """The table as one record for each image."""
     columns = table(review)
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def _classes(review: Review) -> dict[int, str]:
-    """Id → name of all classes, known ones first."""
+    """Id → name of all classes, known ones first, without the unsorted group."""
     return {key: name for key, name in review.listed.items() if key != UNSORTED_ID}
 
 
 @exporter("csv", ".csv")
 def write_csv_table(review: Review, path: Path) -> None:
-    """One line for each image; class names that begin like a formula get an apostrophe."""
+    """Write a line for each image; class names that start like a formula get an apostrophe."""
     columns = table(review)
     columns["class"] = [inert(str(name)) for name in columns["class"]]
     rows = zip(*columns.values(), strict=True)
@@ -111,13 +111,13 @@ def write_csv_table(review: Review, path: Path) -> None:
 
 @exporter("json", ".json")
 def write_json_table(review: Review, path: Path) -> None:
-    """A list with one object for each image."""
+    """Write a list with an object for each image."""
     write_text(path, json.dumps(_rows(review), indent=1, ensure_ascii=False) + "\n")
 
 
 @exporter("parquet", ".parquet")
 def write_parquet(review: Review, path: Path) -> None:
-    """The same table in Apache Parquet."""
+    """Write the table as Apache Parquet."""
     pyarrow = import_pyarrow()
     with atomic(path) as temporary:
         pyarrow.parquet.write_table(pyarrow.table(table(review)), temporary)
@@ -125,7 +125,7 @@ def write_parquet(review: Review, path: Path) -> None:
 
 @exporter("coco", ".json")
 def write_coco(review: Review, path: Path) -> None:
-    """Images at the size they are stored with, all classes as categories, and boxes that cover the images.
+    """Write images with their stored sizes, all classes as categories, and boxes that cover whole images.
 
     Unsorted images have no box.
     """
@@ -151,19 +151,20 @@ def write_coco(review: Review, path: Path) -> None:
 
 
 def _check_files(review: Review, unusable: Sequence[str]) -> None:
+    """Refuse to export a run with images that cannot be used."""
     if unusable:
         of = len(review.assignments.images)
         raise DataError(
-            f"{len(unusable):,} of {of:,} images are not there, not readable or not the run's own. The first "
+            f"{len(unusable):,} of {of:,} images are missing, unreadable or not part of the run. The first "
             f"is {unusable[0]}.",
             Hint.RELOCATE if review.source.unlabelled else None,
         )
 
 
 def _foreign(review: Review) -> list[str]:
-    """Images outside the run's folders that its lists do not name: an edited table could name any file.
+    """Images that are neither in the run's folders nor in its lists: an edited table could name any file.
 
-    Where arrays were passed in Python, their names are all that is known.
+    The images of a run on arrays are not files, so none of them is foreign.
     """
     source, allowed = review.source, set[str]()
     places = [Path(each) for each in (source.labelled, source.unlabelled, source.data_dir) if each]
@@ -187,16 +188,17 @@ PLACE: Mapping[str, Callable[[Path, Path], object]] = {
     "hardlink": os.link,
     "symlink": lambda file, place: place.symlink_to(file),
 }
+"""Ways to put an image file into a folder."""
 
 
 @contextmanager
 def _with_images(review: Review, out: Path, places: Sequence[str], link: str) -> Iterator[Path]:
-    """A new folder with the images at these places; if anything fails, there is none."""
+    """A new folder with the images at `places`, which is removed if anything fails."""
     images = review.assignments.images
     _check_files(review, _foreign(review) or [image for image in images if not is_there(image)])
     inside = {image for image in images if not os.path.isfile(image)}
     if inside and link != "copy":
-        raise UsageError(f"{min(inside)} is not a file of its own, so it can only be copied.")
+        raise UsageError(f"{min(inside)} is not a separate file, so it can only be copied.")
     with atomic_folder(out) as whole:
         for folder in {os.path.dirname(place) for place in places}:
             (whole / folder).mkdir()
@@ -210,7 +212,7 @@ def _with_images(review: Review, out: Path, places: Sequence[str], link: str) ->
 
 @exporter("folders", "")
 def write_folders(review: Review, out: Path, link: str) -> dict[str, str]:
-    """A folder for each class that has images; returns class → folder where the names differ."""
+    """Write a folder for each class that has images; returns class → folder where the names differ."""
     files, names, ids = [Path(name) for name in review.assignments.images], review.names, review.ids.tolist()
     filled = [key for key in names if key in set(ids)]
     folders = dict(zip(filled, distinct([safe(names[key]) for key in filled]), strict=True))
@@ -220,7 +222,7 @@ def write_folders(review: Review, out: Path, link: str) -> dict[str, str]:
 
 
 def _in_one_folder(review: Review, folder: str) -> list[str]:
-    """A place for each image; no two names are the same without their endings, which FiftyOne leaves out."""
+    """A place for each image. Names differ even without their suffixes, which FiftyOne ignores."""
     files = [Path(name) for name in review.assignments.images]
     stems = distinct([file.stem for file in files])
     return [f"{folder}/{stem}{file.suffix}" for stem, file in zip(stems, files, strict=True)]
@@ -228,9 +230,9 @@ def _in_one_folder(review: Review, folder: str) -> list[str]:
 
 @exporter("label-studio", "")
 def write_label_studio(review: Review, out: Path, link: str) -> None:
-    """tasks.json, each task with a prediction, the labelling interface config.xml, and the images.
+    """Write tasks.json with predictions, the labelling interface config.xml, and the images.
 
-    Label Studio serves the files below one folder, which has to be `out`.
+    Label Studio serves the files below one folder, which must be `out`.
     """
     model, tasks, places = f"newfound {review.results.method}", [], _in_one_folder(review, "images")
     for place, row in zip(places, _rows(review), strict=True):
@@ -248,13 +250,13 @@ def write_label_studio(review: Review, out: Path, link: str) -> None:
 
 
 def _in_xml(name: str) -> str:
-    """A name without the characters that XML cannot have."""
+    """The name, with the characters that XML forbids replaced."""
     return re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "\ufffd", name)
 
 
 @exporter("fiftyone", "")
 def write_fiftyone(review: Review, out: Path, link: str) -> None:
-    """labels.json and the images, a FiftyOneImageClassificationDataset; unsorted images have no label."""
+    """Write a FiftyOneImageClassificationDataset, labels.json and images; unsorted images have no label."""
     classes, labels, places = _classes(review), {}, _in_one_folder(review, "data")
     number: dict[Value, int] = {key: position for position, key in enumerate(classes)}
     for place, row in zip(places, _rows(review), strict=True):
@@ -268,7 +270,7 @@ def write_fiftyone(review: Review, out: Path, link: str) -> None:
 
 @exporter("imagefolder", "")
 def write_imagefolder(review: Review, out: Path, link: str) -> None:
-    """metadata.csv and the images, as `imagefolder` of Hugging Face datasets."""
+    """Write metadata.csv and the images, for `imagefolder` of Hugging Face datasets."""
     columns, places = table(review), _in_one_folder(review, "images")
     names = [inert(str(name)) for name in columns["class"]]
     others = ("kind", "confidence", "accepted")
@@ -278,14 +280,14 @@ def write_imagefolder(review: Review, out: Path, link: str) -> None:
 
 
 def safe(name: str) -> str:
-    """A folder name that the usual file systems accept and do not hide."""
+    """A folder name that common file systems accept and do not hide."""
     text = _cut(re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name)).strip(". ")
     reserved = re.fullmatch(r"(?i)con|prn|aux|nul|(com|lpt)\d", text)
     return f"{text}_" if reserved or not text else text
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """The same names, numbered where one would occur twice regardless of case."""
+    """The same names, numbered where one would repeat, ignoring case."""
     found: dict[str, str] = {}
     counts: dict[str, int] = {}
     for name in names:
@@ -298,7 +300,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def _numbered(name: str, number: int) -> str:
-    """`a.png` → `a-2.png`; a name near the limit of file systems is cut."""
+    """`a.png` → `a-2.png`; a name that gets too long for file systems is cut."""
     path = Path(name)
     ending = path.suffix if path.suffix.lower() in Image.registered_extensions() else ""
     stem = _cut(path.name.removesuffix(ending), len(os.fsencode(ending)))
@@ -306,5 +308,5 @@ def _numbered(name: str, number: int) -> str:
 
 
 def _cut(name: str, less: int = 0) -> str:
-    """As many characters as fit into `MOST_BYTES`, less some."""
+    """The first characters of a name, as many as fit into `MOST_BYTES`, less some."""
     return os.fsencode(name)[: MOST_BYTES - less].decode(errors="ignore")

@@ -1,5 +1,5 @@
-// The keyboard: arrows walk from card to card, or from image to image; other keys act on the focused one.
-// A key that answers false has done nothing, and the browser does what it always does.
+// The keyboard: arrows move from card to card, or from image to image; other keys act on the focused one.
+// A handler that returns false has done nothing, so the browser handles the key as usual.
 const keys = {
   ArrowLeft: step, ArrowRight: step, ArrowUp: step, ArrowDown: step,
   Enter: enter, " ": enter,
@@ -22,7 +22,7 @@ function leave({target}) {
 
 function step({key, shiftKey, target}) {
   const kind = [".picture", ".card"].find(each => target.matches(each));
-  if (!kind) return key === "ArrowRight" && target === document.body && find(".card").focus();  // the others scroll
+  if (!kind) return key === "ArrowRight" && target === document.body && find(".card").focus();  // the other arrows scroll
   const all = findAll(kind).filter(each => each.checkVisibility()), at = all.indexOf(target);
   const sideways = {ArrowLeft: -1, ArrowRight: 1}[key];
   const next = sideways ? all[at + sideways] : nearest(target, all, key === "ArrowDown");
@@ -30,7 +30,7 @@ function step({key, shiftKey, target}) {
   if (next && shiftKey && data.live && kind === ".picture") select([rowOf(target), rowOf(next)], true);
 }
 
-// The closest one in a row above or below.
+// The nearest card or image in a row above or below.
 function nearest(from, all, down) {
   const box = each => each.getBoundingClientRect(), own = box(from);
   const far = each => 2 * Math.abs(box(each).top - own.top) + Math.abs(box(each).left - own.left);

@@ -1,4 +1,4 @@
-// The lightbox: one image in full, the others of its strip beside it.
+// The lightbox: one image in full; the arrows lead to the others of its strip.
 const lightbox = find("#lightbox"), large = find("img", lightbox);
 const look = {rows: [], at: 0, x: 0, y: 0, scale: 1};
 
@@ -17,7 +17,7 @@ function turn(by) {
   large.alt = described(row);
   better.onload = () => { if (look.rows[look.at] === row) large.src = better.src; };
   if (data.live) better.src = `image/${row}`;
-  else if (location.protocol === "file:" && file.startsWith("/"))  // a report on the computer that has the images
+  else if (location.protocol === "file:" && file.startsWith("/"))  // a report that is opened on the computer with the images
     better.src = "file://" + encodeURI(file).replace(/[?#]/g, encodeURIComponent);
   find("p", lightbox).textContent = `${described(row)} (${look.at + 1} of ${look.rows.length})`;
   zoom(0);

@@ -1,8 +1,8 @@
-// The review: images are selected, and every edit is sent to the server; then the classes are shown anew.
+// The review: images are selected, and every edit is sent to the server; then the classes are loaded again.
 const selected = new Set(), message = find("#message");
-let busy = false, last = null;  // the image that was clicked last
+let busy = false, last = null;  // `last` is the image that was clicked last
 
-// Select images or not; without `on`, the other way round.
+// Select or deselect images; without `on`, toggle them.
 function select(rows, on) {
   for (const row of rows) on ?? !selected.has(row) ? selected.add(row) : selected.delete(row);
   showSelected();
@@ -38,7 +38,7 @@ async function edit(change, done, clear = () => {}) {
   busy = false;
 }
 
-// Show the classes anew; names that were typed, lists that were opened and the focus stay.
+// Load the classes again. Names that were typed, lists that were opened and the focus stay.
 async function renew() {
   const kept = findAll(".card").map(card => [idOf(card), find("input", card)?.value, find("details", card)?.open]);
   const back = focused();
@@ -56,7 +56,7 @@ async function renew() {
 const idOf = card => data.classes[placeOf(card)].id;
 const cardOf = id => findAll(".card").find(each => idOf(each) === id);
 
-// Puts the focus back: on the same card, or on the image or card that takes its place.
+// A function that restores the focus: on the same card, or on the image or card in its place.
 function focused() {
   const kind = [".picture", ".card"].find(each => document.activeElement.closest(`#now ${each}`));
   if (!kind) return () => {};
@@ -92,7 +92,7 @@ async function imagesOf(place) {
   return images.map(([row]) => row);
 }
 
-// A card's button selects all its images, or none if all are selected.
+// Select all images of a class, or none if all are selected.
 async function selectAll(place) {
   const rows = await imagesOf(place);
   select(rows, !rows.every(row => selected.has(row)));

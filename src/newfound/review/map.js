@@ -1,10 +1,10 @@
-// The map: it is panned by dragging and zoomed around the pointer; in the review, a lasso selects images.
+// The map: drag to pan, zoom around the pointer; in the review, a lasso selects images.
 const map = find("#map"), canvas = find("canvas", map), pen = canvas.getContext("2d"), bubble = find("#shown");
 const view = {x: 0, y: 0, scale: 1}, MARGIN = 24, NEAR = 14, REACH = 180, shapes = {};
 const RING = "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z";
 let lasso = null, pressed = null, waiting = false;
 
-// Where a point is on the canvas.
+// The position of a point on the canvas.
 const spot = ([, x, y]) => [
   view.x + view.scale * (MARGIN + x * (canvas.clientWidth - 2 * MARGIN)),
   view.y + view.scale * (MARGIN + (1 - y) * (canvas.clientHeight - 2 * MARGIN)),
@@ -30,7 +30,7 @@ function paint() {
   pen.stroke(outline());
 }
 
-// A mark of this size; lines are thick relative to it.
+// Draw a mark; the width of its lines is relative to its size.
 function draw([path, light, dark, filled], x, y, size, paper, line = 0.5) {
   const shape = shapes[path] ??= new Path2D(path);
   pen.save();
@@ -43,7 +43,7 @@ function draw([path, light, dark, filled], x, y, size, paper, line = 0.5) {
   pen.restore();
 }
 
-// The names of the classes, the largest first, each where it hides no other name and few images.
+// Write the names of the classes, the largest first, each where it hides no other name and few images.
 function label(spots, ink, paper) {
   const buttons = find(".tools", map), taken = [[buttons.offsetLeft, buttons.offsetTop, buttons.offsetWidth, buttons.offsetHeight]];
   const own = data.classes.map(() => []), middle = values => values.sort((a, b) => a - b)[values.length >> 1];
@@ -77,7 +77,7 @@ function label(spots, ink, paper) {
 
 const meet = ([x, y, w, h], [u, v, s, t]) => x < u + s && u < x + w && y < v + t && v < y + h;
 
-// Boxes of this size on the canvas, centred on a point and on circles around it.
+// Boxes of this size within the canvas, centred on a point and on circles around it.
 function around(x, y, width, height) {
   const centres = [[x, y]];
   for (let far = 20; far <= REACH; far += 20)
@@ -93,7 +93,7 @@ function outline() {
   return path;
 }
 
-// Zoom around a point of the canvas, by 0 to the whole map; the map never leaves its frame.
+// Zoom around a point of the canvas; by 0, show the whole map. The map never leaves its frame.
 function zoomMap(by, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
   const scale = by ? Math.min(Math.max(view.scale * by, 1), 40) : 1, factor = scale / view.scale;
   pan(x - (x - view.x) * factor, y - (y - view.y) * factor, scale);
@@ -141,7 +141,7 @@ canvas.addEventListener("pointerleave", () => bubble.hidden = true);
 canvas.addEventListener("dblclick", ({offsetX: x, offsetY: y}) => {
   if (data.live && rowAt(x, y) !== null) enlarge(rowAt(x, y), data.points.map(([each]) => each));
 });
-canvas.addEventListener("wheel", event => {  // only once the map has the focus: people scroll past it
+canvas.addEventListener("wheel", event => {  // only if the map has the focus, since people scroll past it
   if (!event.ctrlKey && document.activeElement !== canvas) return;
   event.preventDefault();
   zoomMap(event.deltaY < 0 ? 1.2 : 1 / 1.2, event.offsetX, event.offsetY);

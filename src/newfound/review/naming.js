@@ -1,4 +1,4 @@
-// The commands that give classes the names that were typed in; classes with the same name are merged.
+// The commands that give classes the names typed in; classes with the same name are merged.
 function commands(run, known, typed) {
   const wanted = new Map();
   for (const [own, name] of typed) {

@@ -1,8 +1,8 @@
-// What the report and the review share: pictures, the choice of a class, dragging, light and dark.
-// Each of the two defines `merge(place, into)`; the review also `move(rows, into)` and `select(rows, on)`.
+// What the report and the review share: pictures, choosing a class, dragging, light and dark.
+// Both define `merge(place, into)`; the review also defines `move(rows, into)` and `select(rows, on)`.
 const find = (what, where = document) => where.querySelector(what);
 const findAll = (what, where = document) => [...where.querySelectorAll(what)];
-const shown = [];  // Called whenever the classes are shown, after an edit anew.
+const shown = [];  // Functions to call whenever the classes are shown, and again after an edit.
 let data;          // See page.py. A class is addressed by its place in data.classes, an image by its row.
 
 function show() {
@@ -37,14 +37,14 @@ function fill(strip, rows) {
     const image = make("img", {loading: "lazy", draggable: false, alt: data.images[row][0].split(/[\\/]/).at(-1)});
     image.onload = () => image.classList.toggle("tiny", image.naturalWidth <= 16);
     image.src = thumbnail(row);
-    // Not a <button>, which Firefox does not drag.
+    // Not a <button>, since Firefox does not drag those.
     const picture = make("div", {className: "picture", role: "button", title: described(row), tabIndex: at ? -1 : 0, draggable: data.live}, image);
     picture.dataset.row = row;
     return picture;
   }));
 }
 
-// The choice of a class
+// Choosing a class
 
 const chooser = find("#choose"), filter = find("input", chooser);
 const choices = () => findAll("li:not([hidden]) button", chooser);

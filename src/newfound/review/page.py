@@ -1,4 +1,4 @@
-"""The page of a run: its classes with images, and a map. One HTML file that loads nothing from elsewhere.
+"""The page of a run: its classes with images, and a map, in one HTML file that loads nothing else.
 
 Shapes: n unlabelled images, C classes after the edits, the known ones first.
 """
@@ -22,21 +22,21 @@ from newfound.review.review import Review
 from newfound.run.models import Results, Trust
 
 SHOWN = 10
-"""Most and least confident images of a class."""
+"""At most this many of the most confident images of a class, and of the least confident ones."""
 QUEUE = 30
-"""Images of each kind to review first."""
+"""At most this many images in each list of those to review first."""
 THUMBNAIL = 160
-"""Pixels of a small picture, at most."""
+"""The longest side of a small picture, in pixels."""
 MOST_PIXELS = 32_000_000
-"""Of all pictures in a page that holds them; more pictures are smaller ones. About 10 MB of photographs."""
+"""The most pixels of all pictures in a page, about 10 MB of photographs; more pictures are smaller."""
 FEWEST_FOR_TRUST = 4
-"""Known classes: two are hidden, two stay."""
+"""The fewest known classes for `trust`: two are hidden, two stay."""
 GENERATOR = '<meta name="generator" content="newfound">'
-"""Identifies our pages."""
+"""Identifies pages of newfound."""
 
 
 class Similar(NamedTuple):
-    """A class, and its mean probability over the images of another class."""
+    """A similar class, and its mean probability over the images of the class it is compared with."""
 
     name: str
     share: float
@@ -44,33 +44,33 @@ class Similar(NamedTuple):
 
 @dataclass(frozen=True)
 class Card:
-    """A class as the page shows it; images are rows."""
+    """A class as the page shows it; its images are given as rows."""
 
     name: str
     place: int
     """Its index among the names."""
     size: int
     confidence: float
-    """Mean over its images."""
+    """The mean over its images."""
     central: Ints
-    """The most confident first."""
+    """The most confident images, the first one most so."""
     doubtful: Ints
-    """The least confident first; none of them is central."""
+    """The least confident images, the first one least so; none of them is central."""
     known: Similar
     """The most similar known class."""
     novel: Similar | None
-    """The most similar other novel class, which may be the same class."""
+    """The most similar other novel class, which may really be the same class."""
 
 
 class Snapshot:
-    """The predictions of a run in the classes that the edits have left, and the images to review first."""
+    """A run as its review stands: its predictions in the edited classes, and the images to review first."""
 
     def __init__(self, review: Review) -> None:
         pile = review.pile
         self.ids, self.names = list(review.listed), list(review.listed.values())
         self.num_known = known = len(review.known)
         self.num_classes = len(self.ids) - 1
-        """Without the last one, the unsorted group."""
+        """The number of classes, without the unsorted group, which is last."""
         count = len(pile.novel)
         none = np.zeros((count, known), dtype=pile.novel.dtype)
         novel, joint = (
@@ -78,26 +78,26 @@ class Snapshot:
             for shares in (np.concatenate([none, pile.novel], axis=1), pile.joint)
         )
         self.novel = np.stack([novel[key] for key in self.ids[known:]], axis=1)
-        """(n, C - C_l) probabilities among the novel classes, without what was merged into known ones."""
+        """(n, C - C_l) probabilities among the novel classes, without those merged into known ones."""
         self.joint = np.stack([joint[key] for key in self.ids], axis=1)
         """(n, C) probabilities among all classes."""
         places = {key: place for place, key in enumerate(self.ids)}
         self.assigned: Ints = np.array([places[key] for key in review.ids.tolist()], dtype=np.int64)
         """(n,) class of each image, as an index of `names`."""
         self.confidence: Floats = pile.shares[np.arange(count), review.assignments.ids]
-        """(n,) of the model in the class that it assigned, 1 for a copy of a labelled image."""
+        """(n,) confidence of the model in the class that it assigned; 1 for a copy of a labelled image."""
         self.confidence[[row for row, each in enumerate(pile.digests) if each in pile.labelled]] = 1
         self.least_confident = np.argsort(self.confidence, kind="stable")
-        """(n,) all images."""
+        """(n,) all images, the least confident first."""
         accepted = review.accepted
         waiting = self.least_confident[~accepted[self.least_confident]]
         unsorted = self.assigned[waiting] == self.num_classes
         self.queue = waiting[~unsorted][:QUEUE]
-        """Images of classes that no reviewer has accepted, the least confident first."""
+        """Images in classes, not yet accepted by a reviewer, the least confident first."""
         self.left_over = waiting[unsorted][::-1][:QUEUE]
-        """Unsorted images that no reviewer has moved, the most similar to a class first."""
+        """Unsorted images, not moved there by a reviewer, the most similar to a class first."""
         self.open_known = int((~accepted & (self.assigned < known)).sum())
-        """Images of known classes among them."""
+        """The number of images in known classes that are not yet accepted."""
         self.classes = [self._card(index) for index in range(known, self.num_classes)]
         self.unsorted = self._card(self.num_classes)
         self.known = [self._card(index) for index in np.unique(self.assigned) if index < known]
@@ -113,7 +113,7 @@ class Snapshot:
         return rows
 
     def described(self, review: Review) -> list[dict[str, object]]:
-        """(C,) the classes for scripts; each keeps its mark, whatever is edited."""
+        """(C,) the classes for the scripts of the page. A class keeps its mark, whatever is edited."""
         novel = [key for key in review.found if key not in review.known]
         marks = {key: mark(len(novel) + place, known=True) for place, key in enumerate(review.known)}
         marks |= {key: mark(key - novel[0], known=False) for key in self.ids if review.kind(key) == "novel"}
@@ -125,6 +125,7 @@ class Snapshot:
         ]
 
     def _card(self, index: int) -> Card:
+        """The card of a class, given by its index among the names."""
         rows = self.least_confident[self.assigned[self.least_confident] == index]
         central = rows[::-1][: min(SHOWN, -(-len(rows) // 2))]
         others = [place for place in range(self.num_known, self.num_classes) if place != index]
@@ -142,21 +143,21 @@ class Snapshot:
 
 
 def _most_similar(probabilities: Floats, names: Sequence[str]) -> Similar:
-    """(m, K) → the most probable of K classes; without images, the first with 0."""
+    """Probabilities (m, K) → the class with the highest mean; without images, the first class with 0."""
     means = probabilities.mean(0) if len(probabilities) else np.zeros(len(names))
     return Similar(names[int(means.argmax())], float(means.max()))
 
 
 @dataclass(frozen=True)
 class Chart:
-    """The map: rows of the images on it, each with its place in the unit square."""
+    """The map: the rows of its images, and their places in the unit square."""
 
     rows: Ints
     places: Floats
 
     @classmethod
     def of(cls, review: Review) -> "Chart":
-        """A sample of the images, in the proportions of their classes."""
+        """The map of a sample of the images, in the proportions of their classes."""
         rows = stratified(review.ids, MOST_POINTS)
         places = embed(review.pile.logits[rows])
         low, high = places.min(0), places.max(0)
@@ -170,7 +171,7 @@ def check_page(path: Path) -> None:
 
 
 def write_page(review: Review, pictures: Pictures, out: Path | None = None) -> None:
-    """Write the page of a finished run to its folder, or to `out`; it holds its pictures."""
+    """Write the page of a finished run, with its pictures inside, to its folder or to `out`."""
     now, chart = Snapshot(review), Chart.of(review)
     rows = now.shown(chart)
     files = pictures(rows, min(THUMBNAIL, isqrt(MOST_PIXELS // len(rows))))
@@ -179,7 +180,7 @@ def write_page(review: Review, pictures: Pictures, out: Path | None = None) -> N
 
 
 def live_page(review: Review, chart: Chart) -> str:
-    """The page that edits the classes and requests its pictures."""
+    """The page on which classes are edited, which requests its pictures from the server."""
     return _rendered(review, Snapshot(review), chart)
 
 
@@ -230,7 +231,7 @@ def _rendered(review: Review, now: Snapshot, chart: Chart, embedded: dict[int, s
 
 
 def confidence_line(results: Results, trust: Trust | None = None) -> str:
-    """What confidence means, and how far it was off where that is known."""
+    """What confidence means, and how far off it was, if that is known."""
     images, error = results.calibration.images, trust.calibration_error if trust else None
     line = "Confidence is the model's softmax probability; it is not calibrated."
     if images:
@@ -248,7 +249,7 @@ def confidence_line(results: Results, trust: Trust | None = None) -> str:
 
 
 def trust_lines(trust: Trust) -> list[str]:
-    """What was hidden, and how well known images, the hidden classes and their number were found."""
+    """The result of a trial in words: what was hidden, and how well it was found."""
     used, mean = _percent(trust.accuracy), _percent(trust.mean_accuracy)
     found = f"Hidden classes found: {used} of their {trust.images:,} images are in the right class"
     trials = trust.accuracies
@@ -260,7 +261,7 @@ def trust_lines(trust: Trust) -> list[str]:
         found += f"; one class for all images would give {_percent(trust.largest_class)}"
     if trust.unsorted:
         found += (
-            f"; {_percent(trust.unsorted)} of all images were left unsorted, which count for the class that "
+            f"; {_percent(trust.unsorted)} of all images were left unsorted and count for the class that "
             "they are most like"
         )
     if trust.kmeans is not None:

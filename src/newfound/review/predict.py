@@ -31,9 +31,9 @@ def predict_parts(
     address: str | None = None,
     workers: int | None = None,
 ) -> PartsReport:
-    """Sort the images that are not in the folder `out` yet: what `embed` takes, or its embeddings.
+    """Sort the images that are not in the folder `out` yet: anything that `embed` takes, or embeddings.
 
-    What was sorted stays, whatever stops the call.
+    Finished parts are kept, whatever stops the call.
     """
     import_pyarrow()  # before any work
     images, answers = located(images), Answers(out, answered(review))
@@ -47,7 +47,7 @@ def predict_parts(
 
 
 def answered(review: Review) -> Answered:
-    """The run as its review has left it."""
+    """What the answers depend on: a digest of the run and its edits."""
     folder = review.folder
     edits = folder.edits.read_bytes() if folder.edits.exists() else b""
     return Answered(run=blake2b(folder.results.read_bytes() + edits, digest_size=16).hexdigest())
@@ -77,7 +77,7 @@ def _sorted(
     else:
         missing += answers.missing(parts)
         before = len(parts) - len(missing)
-    log.info(f"{counted(len(missing), 'part')} to sort, {before:,} sorted before")
+    log.info(f"{counted(len(missing), 'part')} to sort, {before:,} sorted already")
     announce(missing, NAME, answers.folder)
     folder = review.folder
     kept = (*folder.files, folder.edits)
@@ -89,10 +89,10 @@ def _sorted(
 
 
 class Worker:
-    """Sorts the images of parts, each into a file of its own."""
+    """Sorts the images of parts, one file of answers for each part."""
 
     def __init__(self, run: Path | Mapping[str, bytes], answers: Answers, strict: bool) -> None:
-        """The run is a folder, or on another machine its files."""
+        """The run is given as a folder or, for another machine, as its files."""
         if isinstance(run, Mapping):
             self._copy = TemporaryDirectory()
             for name, content in run.items():

@@ -11,11 +11,11 @@ from newfound.review.edits import UNSORTED_ID, Accept, Edit, Merge, Move, Part, 
 Ints = NDArray[np.integer]
 Floats = NDArray[np.floating]
 Choose = Callable[[Split], Ints]
-"""The part of a split class that each of n images is in, as an index of `parts`; any for other classes."""
+"""A split → the part that each of n images is in (n,), an index of `parts`; arbitrary for other classes."""
 
 
 def replay(edits: Sequence[Edit], ids: Ints, choose: Choose) -> Ints:
-    """Class ids (n,) as discovered → as they are after the edits."""
+    """Class ids (n,) as discovered → class ids (n,) after the edits."""
     now = ids.copy()
     for edit in edits:
         if isinstance(edit, Merge):
@@ -31,10 +31,10 @@ def replay(edits: Sequence[Edit], ids: Ints, choose: Choose) -> Ints:
 def shares_after(
     edits: Sequence[Edit], shares: Floats, ids: Iterable[int], choose: Choose
 ) -> dict[int, Floats]:
-    """Probabilities (n, C) of the classes as discovered, and their ids → id → (n,) of those that are left.
+    """Probabilities (n, C) of the discovered classes, and their ids → id → (n,) for each class that is left.
 
-    Those of merged classes add up; that of a split class goes to the part that the image is in. That of the
-    unsorted group is what was merged into it.
+    The probabilities of merged classes add up. That of a split class goes to the part that the image is in,
+    and that of a class merged into the unsorted group to the group.
     """
     now = {key: shares[:, place] for place, key in enumerate(ids)}
     now[UNSORTED_ID] = np.zeros(len(shares), shares.dtype)
@@ -48,7 +48,7 @@ def shares_after(
 
 
 def by_rows(number: int) -> Choose:
-    """For the `number` images of the run: the part that each was put in, the first for all others."""
+    """Choose parts for the `number` images of the run: the part each was put in, or the first."""
 
     def stored(split: Split) -> Ints:
         places = np.zeros(number, dtype=np.int64)
@@ -60,7 +60,7 @@ def by_rows(number: int) -> Choose:
 
 
 def by_features(features: Floats) -> Choose:
-    """For new images with features (n, D): the part with the nearest centre."""
+    """Choose parts for new images with features (n, D): the part with the nearest centre."""
 
     def nearest(split: Split) -> Ints:
         centres = np.array([part.centre for part in split.parts])
@@ -74,7 +74,7 @@ def by_features(features: Floats) -> Choose:
 def split_parts(features: Floats, rows: Ints, ids: Sequence[int], names: Sequence[str]) -> list[Part]:
     """Features (n, D) of the images in `rows` → parts by k-means on directions, the largest first.
 
-    There are fewer parts than ids where too few images differ.
+    There are fewer parts than ids if too few images differ.
     """
     import warnings
 
@@ -108,7 +108,7 @@ def accepted_after(edits: Sequence[Edit], number: int) -> NDArray[np.bool_]:
 
 
 def names_after(edits: Sequence[Edit], names: Mapping[int, str]) -> dict[int, str]:
-    """Id → name of the classes that are left."""
+    """Id → name of the classes that are left after the edits."""
     now = dict(names)
     for edit in edits:
         if isinstance(edit, Rename):
@@ -121,7 +121,7 @@ def names_after(edits: Sequence[Edit], names: Mapping[int, str]) -> dict[int, st
 
 
 def fit(edits: Sequence[Edit], names: Mapping[int, str], ids: Ints) -> bool:
-    """Whether the edits refer to classes and images that exist: names and classes (n,) as discovered."""
+    """Whether the edits refer only to classes and images that exist; `ids` (n,) as discovered."""
     try:
         none = np.zeros((1, len(names)))
         classes = set(shares_after(edits, none, names, lambda split: np.zeros(1, np.int64)))

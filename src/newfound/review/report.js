@@ -1,4 +1,4 @@
-// The report: names that are typed become commands.
+// The report: names that are typed in become commands.
 const fields = findAll(".card input");
 const nameOf = field => data.classes[placeOf(field)].name;
 

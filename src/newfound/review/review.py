@@ -56,7 +56,7 @@ LONGEST_NAME = 100
 GENERATED = re.compile(r"novel-\d+(-\d+)*")
 """Names that nobody chose: one of them is no useful guess for another."""
 Rows = Annotated[Sequence[int], BeforeValidator(lambda rows: getattr(rows, "tolist", lambda: rows)())]
-"""Whole numbers, in an array too."""
+"""Whole numbers, possibly in an array."""
 Kind = Literal["known", "novel", "unsorted"]
 
 
@@ -70,13 +70,14 @@ class ReviewedClass:
     rows: NDArray[np.integer]
     """Its images, as rows of the assignments."""
     confidence: float
-    """Mean confidence of the model in the class that it assigned."""
+    """The mean confidence of the model in the classes that it assigned."""
 
 
 class Review:
-    """The classes of a finished run, to be renamed, merged and split; every edit is stored and can be undone.
+    """The classes of a finished run, for editing. Every edit is stored at once and can be undone.
 
-    Classes are addressed by name. What changes nothing is not stored. n images, those of the assignments.
+    Classes are addressed by name. An edit that changes nothing is not stored. Shapes: n images, as in the
+    assignments.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -106,16 +107,16 @@ class Review:
     def _begin(self, edits: Sequence[Edit]) -> None:
         """Apply edits to the classes as discovered."""
         self.edits: list[Edit] = []
-        """Those that were not undone."""
+        """The edits that were not undone."""
         self.ids: NDArray[np.integer] = self.found_ids
         """(n,) class of each image."""
         self.accepted = np.zeros(len(self.found_ids), dtype=bool)
-        """(n,) whether a reviewer has accepted the class of an image, or moved it there."""
+        """(n,) whether a reviewer has accepted an image in its class, or moved it there."""
         self._named = dict(self.found)
         self._follow(edits)
 
     def _follow(self, edits: Sequence[Edit]) -> None:
-        """Apply further edits, each once however long the log is."""
+        """Apply further edits to the classes as they are now."""
         number = len(self.found_ids)
         self.edits += edits
         self.ids = replay(edits, self.ids, by_rows(number))
@@ -125,12 +126,12 @@ class Review:
     @classmethod
     @public
     def open(cls, run: AnyPath) -> "Review":
-        """The review of the run in a folder."""
+        """Open the review of a finished run."""
         return cls(Folder(Path(run)))
 
     @cached_property
     def pile(self) -> Pile:
-        """Predictions and features of the images."""
+        """The predictions and features of the images."""
         return Pile.read(self.folder.pile)
 
     @property
@@ -140,26 +141,30 @@ class Review:
 
     @property
     def listed(self) -> dict[int, str]:
-        """`names` without the novel classes that never had an image and that nobody has named."""
-        named = {key for edit in self.edits if isinstance(edit, Rename) for key in edit.ids}
-        empty = self._empty - named - {*np.unique(self.ids).tolist()}
+        """`names` without the novel classes that never had an image and that nobody renamed."""
+        empty = self._empty - self._renamed - {*np.unique(self.ids).tolist()}
         return {key: name for key, name in self.names.items() if key not in empty}
 
     @property
     def settled(self) -> NDArray[np.bool_]:
-        """(n,) whether a reviewer has decided which class an image is in, by accepting or naming it."""
-        ids, named = self.ids, [key for edit in self.edits if isinstance(edit, Rename) for key in edit.ids]
-        merged = np.isin(ids, self.known) & (ids != self.found_ids)
-        settled: NDArray[np.bool_] = (self.accepted | np.isin(ids, named) | merged) & (ids != UNSORTED_ID)
+        """(n,) whether a reviewer has settled the class of an image, by accepting, naming or merging it."""
+        named = np.isin(self.ids, list(self._renamed))
+        merged = np.isin(self.ids, self.known) & (self.ids != self.found_ids)
+        settled: NDArray[np.bool_] = (self.accepted | named | merged) & (self.ids != UNSORTED_ID)
         return settled
 
+    @property
+    def _renamed(self) -> set[int]:
+        """The ids of the classes that a reviewer has named."""
+        return {key for edit in self.edits if isinstance(edit, Rename) for key in edit.ids}
+
     def kind(self, key: int) -> Kind:
-        """Of a class."""
+        """The kind of a class."""
         return "unsorted" if key == UNSORTED_ID else "known" if key in self.known else "novel"
 
     @property
     def classes(self) -> list[ReviewedClass]:
-        """The novel classes that are listed, and others that have images."""
+        """All novel classes that are listed, and the other classes that have images."""
         ids, confidence = self.ids, self.assignments.confidence
         found = []
         for key, name in self.listed.items():
@@ -170,12 +175,18 @@ class Review:
         return found
 
     @property
+    def next_id(self) -> int:
+        """The first id that no class of the run has had, edits that were undone included."""
+        parts = (part.id for edit in self.log if isinstance(edit, Split) for part in edit.parts)
+        return 1 + max([*self.found, *parts], default=-1)
+
+    @property
     def has_splits(self) -> bool:
-        """Whether a class was split, which takes the features of images to repeat."""
+        """Whether a class was split; which part a new image is in depends on its features."""
         return any(isinstance(edit, Split) for edit in self.edits)
 
     def predict(self, images: str | Path, strict: bool = False) -> "Predictions":
-        """Sort new images into the classes that the edits have left.
+        """Sort new images into the edited classes.
 
         They are a folder, a CSV, a list of files or one file, tar files, a dataset, or embeddings.
         """
@@ -190,7 +201,7 @@ class Review:
     def copies(self) -> Mapping[str, tuple[int, float]]:
         """The digest of each image of the run → its class and its confidence.
 
-        That is 1 if the image was labelled or a reviewer has settled its class.
+        The confidence is 1 if the image was labelled or a reviewer has settled its class.
         """
         sure = np.where(self.settled, 1, self.assignments.confidence)
         seen = {digest: (list(self.found)[place], 1.0) for digest, place in self.pile.labelled.items()}
@@ -198,7 +209,7 @@ class Review:
         return seen
 
     def sorted(self, found: "Prediction", copies: Mapping[str, tuple[int, float]]) -> "Predictions":
-        """The classes that the edits have left of what the run predicts; those of `copies` are settled."""
+        """The predictions of the run in the edited classes; images in `copies` get the class given there."""
         features = np.empty((0, 0)) if found.features is None else found.features
         left, names = shares_after(self.edits, found.shares, self.found, by_features(features)), self.listed
         dismissed = left.pop(UNSORTED_ID)
@@ -246,9 +257,7 @@ class Review:
         key = self._novel(name)
         rows, parts = np.flatnonzero(self.ids == key), []
         if 2 <= number <= len(rows):
-            splits = [edit for edit in self.log if isinstance(edit, Split)]
-            last = max([*self.found, *(part.id for edit in splits for part in edit.parts)])
-            ids = [key, *range(last + 1, last + number)]
+            ids = [key, *range(self.next_id, self.next_id + number - 1)]
             taken = list(self.names.values())
             free = (new for each in count(2) if (new := f"{self.names[key]}-{each}") not in taken)
             names = [self.names[key], *islice(free, number - 1)]
@@ -263,7 +272,7 @@ class Review:
     def move(self, into: str, *images: AnyPath) -> None:
         """Move images into another class, novel or known.
 
-        They are given by path, or by the end of a path that only one image has.
+        Images are given by their paths, or by the end of a path that only one image has.
         """
         paths, by_name = self.assignments.images, defaultdict[str, list[int]](list)
         for row, path in enumerate(paths):
@@ -282,7 +291,7 @@ class Review:
 
     @public
     def move_rows(self, into: str, rows: Rows) -> None:
-        """The same by rows; copies of these images move too."""
+        """Move images, given by their rows, into another class. Copies of them move too."""
         target, digests = self._id(into), self.pile.digests
         others = set(np.flatnonzero(self.ids != target).tolist())
         if digests:
@@ -294,7 +303,7 @@ class Review:
 
     @public
     def accept(self, *names: str) -> None:
-        """Accept the images of these classes as they are; without names, those of all known classes."""
+        """Confirm the images of these classes; without names, those of all known classes."""
         keys = [self._id(name) for name in names] or self.known
         rows = np.flatnonzero(np.isin(self.ids, keys) & ~self.accepted)
         if len(rows):
@@ -321,12 +330,14 @@ class Review:
         self._begin(in_effect(self.log)) if isinstance(edit, Undo) else self._follow([edit])
 
     def _id(self, name: str) -> int:
+        """The id of the class with a name."""
         wanted, ids = composed(name), {composed(each): key for key, each in self.names.items()}
         given = [each for each in ids if each == wanted or not GENERATED.fullmatch(each)]
         check_known("class", wanted, given, Hint.CLASSES)
         return ids[wanted]
 
     def _novel(self, name: str) -> int:
+        """The id of the novel class with a name."""
         key = self._id(name)
         if self.kind(key) != "novel":
             raise UsageError(
@@ -336,32 +347,32 @@ class Review:
 
 
 class Predictions(Versioned):
-    """New images with their classes, known or novel, as the review has left them."""
+    """New images with their classes, known or novel, after the edits of the review."""
 
     images: list[str]
     classes: list[str]
     kinds: list[str]
     """`known`, `novel`, or `unsorted` where an image is too far from its class."""
     confidence: list[float]
-    """The probability of the nearest class if an image is of any, calibrated if the run is."""
+    """The probability of the nearest class if the image is of any class; calibrated if the run is."""
     nearest: list[str]
-    """The class, or that which an unsorted image is most like."""
+    """The class; for an unsorted image, the one it is most like."""
     left_out: list[str]
     """Files that could not be read, each with the reason."""
 
     def rows(self) -> Iterator[tuple[str, str, str, float, str]]:
-        """The columns of the assignments, for each image."""
+        """A row for each image, with the columns of the assignments."""
         return zip(self.images, self.classes, self.kinds, self.confidence, self.nearest, strict=True)
 
     def write(self, path: Path) -> None:
-        """As CSV."""
+        """Write the predictions as CSV."""
         rows = ((*row[:3], f"{row[3]:.4f}", row[4]) for row in self.rows())
         inert_rows = ((image, inert(name), *rest, inert(nearest)) for image, name, *rest, nearest in rows)
         write_csv(path, COLUMNS, inert_rows)
 
 
 def composed(name: str) -> str:
-    """The text in Unicode's composed form, in which names are compared; some file systems decompose them."""
+    """The name in Unicode's composed form, for comparison; some file systems decompose names."""
     return unicodedata.normalize("NFC", str(name))
 
 

@@ -1,4 +1,4 @@
-"""The live page, on which classes are edited: its answers to the browser, served to this computer alone."""
+"""The review server: the live page, its pictures and edits, for browsers on this computer only."""
 
 import json
 import re
@@ -26,15 +26,15 @@ from newfound.run.folder import Folder
 
 HOST = "127.0.0.1"
 MOST_BYTES = 2**20
-"""Of an edit."""
+"""The most bytes of an edit."""
 PICTURES = {"thumbnail": THUMBNAIL, "image": 2000}
-"""The most pixels wide and high; the large ones fill a screen."""
+"""Kind of picture → its longest side in pixels; an image fills a screen."""
 MOST_WAITING = 64
-"""Connections that have not shown the secret; one more ends the oldest."""
+"""The most connections that have not shown the secret; one more closes the oldest."""
 PATIENCE = 10.0
-"""Seconds until a connection ends on which nothing arrives."""
+"""Seconds after which an idle connection is closed."""
 CLOSED = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""The Content-Security-Policy: nothing from elsewhere, no forms, no frames."""
+"""The Content-Security-Policy of every answer: nothing from elsewhere, no forms, no frames."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ NOT_FOUND = Answer(b"There is nothing here.", status=HTTPStatus.NOT_FOUND)
 
 
 class Posted(BaseModel):
-    """An edit that the page sends, with the length of the log that it was made from."""
+    """An edit sent by the page, with the length of the log that the page shows."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -73,6 +73,7 @@ APPLY: Mapping[str, Callable[[Review, Posted], object]] = {
     "accept": lambda review, edit: review.accept(),
     "undo": lambda review, edit: review.undo(),
 }
+"""Verb → how an edit is applied."""
 
 
 class Live:
@@ -84,13 +85,13 @@ class Live:
         self.pile, self.chart = review.pile, Chart.of(review)
 
     def review(self) -> Review:
-        """As it is now: others may edit the classes too."""
+        """The review as it is now, since others may edit the classes too."""
         review = Review(self.folder)
         review.pile = self.pile
         return review
 
     def get(self, path: str) -> Answer:
-        """The page itself, a picture, or the images of a class, the least confident first."""
+        """Answer with the page, a picture, or the images of a class, the least confident first."""
         if not path:
             text = live_page(self.review(), self.chart)
             return Answer(text.encode(), "text/html; charset=utf-8", policy=policy_of(text))
@@ -125,7 +126,7 @@ class Live:
 
 
 def policy_of(text: str) -> str:
-    """What our page may do: run its own script, the last one, and ask this server; styles are harmless."""
+    """The policy of our page: it may run its own script, the last one, and ask this server."""
     script = text.rpartition("<script>")[2].partition("</script>")[0]
     digest = b64encode(sha256(script.encode()).digest()).decode()
     own = f"script-src 'sha256-{digest}'; connect-src 'self'; img-src 'self'; style-src 'unsafe-inline'"
@@ -139,11 +140,11 @@ class Server(ThreadingHTTPServer):
     request_queue_size = MOST_WAITING
 
     def __init__(self, live: Live, port: int = 0) -> None:
-        """Port 0 is any free one."""
+        """Port 0 picks a free one."""
         self.live, self.secret = live, secrets.token_urlsafe(12)
         self.lock = Lock()
         self.picture_lock = Lock()
-        """One picture is made at a time, for a large one takes much memory; edits do not wait for it."""
+        """Pictures are made one at a time, since large ones take much memory; edits do not wait for them."""
         self.waiting: dict[object, None] = {}
         try:
             super().__init__((HOST, port), Handler)
@@ -157,7 +158,7 @@ class Server(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/{self.secret}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; the oldest of too many connections ends, so that the owner's gets through."""
+        """Answer in a thread. If too many connections wait, the oldest is closed for the owner's sake."""
         self.waiting[request] = None
         if len(self.waiting) > MOST_WAITING:
             oldest: Any = next(iter(self.waiting))
@@ -177,7 +178,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request."""
+    """Answers one request."""
 
     server: Server
 
@@ -190,13 +191,13 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(posted=True)
 
     def _body(self) -> bytes:
-        """What was posted; nothing if it is too long."""
+        """The body of a request; empty if it is too long."""
         length = self.headers.get("Content-Length", "")
         fits = re.fullmatch(r"\d{1,9}", length, re.ASCII) and int(length) <= MOST_BYTES
         return self.rfile.read(int(length)) if fits else b""
 
     def _is_ours(self, secret: str) -> bool:
-        """Whether the secret is right and the browser calls us as this computer, from a page of ours."""
+        """Whether the secret is right, and the request is addressed to this computer by our own page."""
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         local = re.fullmatch(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", host)
         own = origin is None or origin == f"http://{host}"
