@@ -18,7 +18,7 @@ from sklearn.cluster import KMeans
 from newfound.cli.console import console, shown_as
 from newfound.cli.progress import Progress
 from newfound.cli.results import Row, results_table
-from newfound.cli.runs import draw_run_curves, draw_runs
+from newfound.cli.runs import draw_runs
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import check_writable, write_record, writing
 from newfound.core.registry import recipe_for
@@ -60,10 +60,7 @@ def demo(
     with _replacing(out) as new, shown_as(new, out):
         _run_all(new, f"newfound demo --out {shlex.quote(str(out))} --seed {seed}", seed)
     mine = Folder(out)
-    drawn = [
-        *draw_runs([Folder(out / "uno-v2"), mine], out / "figures"),
-        *draw_run_curves(mine.read_metrics(), out / "figures"),
-    ]
+    drawn = draw_runs([Folder(out / "uno-v2"), mine], out / "figures")
     console().print(f"written: {mine.results}, {mine.assignments}, {len(drawn)} figures in {out}/figures")
     write_page(Review.open(out), Pictures.load(mine))
     console().print(f"Open {mine.report} to look at the classes.")

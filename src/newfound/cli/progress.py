@@ -1,7 +1,5 @@
 """The progress of runs: a bar on a terminal, log lines elsewhere."""
 
-from types import TracebackType
-
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
@@ -39,9 +37,7 @@ class Progress:
             self._bars.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         HANDLER.label = ""
         if console().is_terminal:
             self._bars.stop()

@@ -20,7 +20,7 @@ from newfound.data.dataset import Dataset
 from newfound.data.folders import usual_side
 from newfound.data.holdout import hold_out as hold_out_classes
 from newfound.lab import calibrate as calibration
-from newfound.lab.batch import Batch, reproduce_jobs, reproduce_source, variation, write_recorded
+from newfound.lab.batch import Batch, reproduce_jobs, reproduce_source, variation
 from newfound.lab.compare import compare_jobs, compare_records, place_of, terminal_table, write_comparison
 from newfound.lab.recorded import load_records
 from newfound.lab.tables import tables_section
@@ -151,7 +151,9 @@ def reproduce(
         for record, found in zip(jobs, batch.results(list(jobs.values())), strict=True):
             if found is not None:
                 show_results(found)
-                write_recorded(record, found, recipe, note)
+                named = {"recipe": recipe or found.recipe, "note": note or found.note}
+                write_record(record, found.model_copy(update=named))
+                console().print(f"recorded: {record}")
     batch.check_finished()
 
 

@@ -27,7 +27,6 @@ from newfound.review.predict import predict_parts
 from newfound.review.review import Review
 from newfound.review.server import Live, Server
 from newfound.run.folder import Folder
-from newfound.run.models import EpochLine
 from newfound.run.trained import Pictures, RunScores, run_scores
 from newfound.run.trained import relocate as relocate_images
 from newfound.run.trust import find_hidden
@@ -122,38 +121,33 @@ def report(
     check_page(page)
     folders = [review.folder] if compare is None else [Folder(compare), review.folder]
     if figures is not None or compare is not None:
-        for path in draw_runs(folders, figures or Path("figures"), data_dir):
+        for path in draw_runs(folders, figures or Path("figures"), data_dir, curves=compare is None):
             console().print(f"written: {path}")
     write_page(review, Pictures.load(review.folder, data_dir), page)
     console().print(f"written: {page}")
 
 
-def draw_runs(folders: list[Folder], target: Path, data_dir: str | None = None) -> list[Path]:
-    """Draw one run with its curves, or two side by side; returns the files."""
+def draw_runs(
+    folders: list[Folder], target: Path, data_dir: str | None = None, *, curves: bool = True
+) -> list[Path]:
+    """Draw one run, or two side by side, and the `curves` of the last one; returns the files."""
     for folder in folders:
         source = folder.request().source
         check_apart(target, source.labelled, source.unlabelled)
     check_writable(target / f"{CURVES}.png")
     if len(folders) == 1:
         check_figures(target)
-    lines = folders[0].read_metrics() if len(folders) == 1 else []
+    lines = folders[-1].read_metrics() if curves else []  # none, for example, of k-means
     scores = _titled([run_scores(folder, data_dir) for folder in folders], folders)
     if len({tuple(each.class_names) for each in scores}) > 1:
         raise UsageError(f"{folders[0].path} and {folders[1].path} are runs on different classes.")
     drawn = draw_figures(scores, target)
-    drawn += draw_run_curves(lines, target)
+    if lines:
+        drawn.append(target / f"{CURVES}.png")
+        draw_curves(lines, drawn[-1])
     if any(each.found for each in scores):
         console().print("No confusion matrices: the true classes are not known.")
     return drawn
-
-
-def draw_run_curves(lines: list[EpochLine], target: Path) -> list[Path]:
-    """Draw scores and losses over the epochs; nothing if there were none, as for k-means."""
-    path = target / f"{CURVES}.png"
-    if not lines:
-        return []
-    draw_curves(lines, path)
-    return [path]
 
 
 def _titled(scores: list[RunScores], folders: list[Folder]) -> list[RunScores]:

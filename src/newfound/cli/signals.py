@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from threading import Thread
-from types import FrameType, TracebackType
+from types import FrameType
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as in shells."""
@@ -80,9 +80,7 @@ class Stopping:
         self._listener.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         from newfound.cli.console import console
         from newfound.run.events import Stopped
 

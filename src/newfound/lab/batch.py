@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from newfound.core.errors import RunError, UsageError, check_known, shortened
-from newfound.core.files import check_writable, write_record
+from newfound.core.files import check_writable
 from newfound.core.registry import changes_nothing, method_entry, recipe_for
 from newfound.core.settings import Overrides, Recipe, RunConfig
 from newfound.core.source import Source
@@ -164,10 +164,3 @@ def reproduce_jobs(
         settings = recipe_for(method, source.name, {**overrides, "seed": seed})
         jobs[record] = Job(f"seed {seed}", Folder(out / place / name), settings)
     return jobs
-
-
-def write_recorded(record: Path, found: Results, recipe: str | None, note: str | None) -> None:
-    """Record the results of a run, under the name of its recipe."""
-    changes = {"recipe": recipe or found.recipe} | ({"note": note} if note else {})
-    write_record(record, found.model_copy(update=changes))
-    log.info("recorded: %s", record)

@@ -103,14 +103,11 @@ def place_of(source: Source, track: str, out: Path) -> Path:
 def write_comparison(source: Source, track: str, out: Path) -> list[Path]:
     """Write tables of all finished runs in the folder, whichever commands made them."""
     place = place_of(source, track, out)
-    comparison = compare_records(sorted(_finished(place, source, track), key=_order), source, track)
+    finished = sorted(_finished(place, source, track), key=lambda each: (each.method, each.seed))
+    comparison = compare_records(finished, source, track)
     for suffix, as_text in FORMATS.items():
         write_text(place / f"comparison.{suffix}", as_text(comparison))
     return [place / f"comparison.{suffix}" for suffix in FORMATS]
-
-
-def _order(results: Results) -> tuple[str, int]:
-    return results.method, results.seed
 
 
 def _finished(place: Path, source: Source, track: str) -> Iterator[Results]:
@@ -188,21 +185,20 @@ def as_csv(comparison: Comparison) -> str:
 
 def as_markdown(comparison: Comparison) -> str:
     """The comparison as Markdown, for a README or an issue."""
-    rows = [HEADINGS, ["---", *("---:" for _ in HEADINGS[1:])], *_words(comparison)]
+    rows = [HEADINGS, ["---", *("---:" for _ in HEADINGS[1:])], *(row.words() for row in comparison.rows)]
     return "\n".join([comparison.title, "", *(f"| {' | '.join(row)} |" for row in rows), ""])
 
 
 def as_latex(comparison: Comparison) -> str:
     """The comparison as LaTeX, for a paper; the title is the caption."""
-    rows = [" & ".join(map(_latex_text, row)) + r" \\" for row in (HEADINGS, *_words(comparison))]
+    rows = [
+        " & ".join(map(_latex_text, row)) + r" \\"
+        for row in (HEADINGS, *(each.words() for each in comparison.rows))
+    ]
     columns = "l" + "r" * (len(HEADINGS) - 1)
     lines = [r"\begin{table}", rf"\caption{{{_latex_text(comparison.title)}}}"]
     lines += [rf"\begin{{tabular}}{{{columns}}}", r"\hline", rows[0], r"\hline"]
     return "\n".join([*lines, *rows[1:], r"\hline", r"\end{tabular}", r"\end{table}", ""])
-
-
-def _words(comparison: Comparison) -> list[list[str]]:
-    return [row.words() for row in comparison.rows]
 
 
 def _latex_text(cell: str) -> str:

@@ -166,20 +166,24 @@ def _foreign(review: Review) -> list[str]:
 
     The images of a run on arrays are not files, so none of them is foreign.
     """
-    source, allowed = review.source, set[str]()
+    source = review.source
+    if source.arrays:
+        return []
     places = [Path(each) for each in (source.labelled, source.unlabelled, source.data_dir) if each]
     folders = tuple(os.path.join(place.absolute(), "") for place in places if place.is_dir())
     named = [(name, located(name)) for name in review.assignments.images]
-    outside = [each for each in named if not each[1].startswith(folders)] if not source.arrays else []
-    if outside:
-        from newfound.data.files import roots_of, unlabelled_files  # imports torch
-        from newfound.data.vectors import read_embeddings
+    outside = [each for each in named if not each[1].startswith(folders)]
+    if not outside:
+        return []
+    from newfound.data.files import roots_of, unlabelled_files  # imports torch
+    from newfound.data.vectors import read_embeddings
 
-        archives = tuple(f"{root}/" for place in places for root in roots_of(str(place)) or ())
-        outside = [each for each in outside if not each[1].startswith(archives)]
-        lists = [place for place in places if place.is_file()] if outside else []
-        allowed |= {located(path) for each in lists for path, _ in unlabelled_files(each)}
-        allowed |= {*read_embeddings(source.embeddings).vectors.names} if source.embeddings else set()
+    archives = tuple(f"{root}/" for place in places for root in roots_of(str(place)) or ())
+    outside = [each for each in outside if not each[1].startswith(archives)]
+    lists = [place for place in places if place.is_file()] if outside else []
+    allowed = {located(path) for each in lists for path, _ in unlabelled_files(each)}
+    if source.embeddings:
+        allowed.update(read_embeddings(source.embeddings).vectors.names)
     return [name for name, path in outside if path not in allowed]
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -36,14 +37,19 @@ def predict_parts(
     Finished parts are kept, whatever stops the call.
     """
     import_pyarrow()  # before any work
-    images, answers = located(images), Answers(out, answered(review))
-    arguments = review, images, answers, strict, engine, address, workers
-    if "://" in out:
-        return _sorted(*arguments)
-    check_writable(Path(out) / "predictions")
-    check_apart(Path(out), review.source.labelled, review.source.unlabelled, images)
-    with Folder(Path(out)).locked():
-        return _sorted(*arguments)
+    images, answers, is_local = located(images), Answers(out, answered(review)), "://" not in out
+    if is_local:
+        check_writable(Path(out) / "predictions")
+        check_apart(Path(out), review.source.labelled, review.source.unlabelled, images)
+    with Folder(Path(out)).locked() if is_local else nullcontext():
+        missing, before, left_out = _missing(review, images, answers, workers)
+        log.info(f"{counted(len(missing), 'part')} to sort, {before:,} sorted already")
+        announce(missing, NAME, answers.folder)
+        run = _files(review.folder) if engine == "ray" else review.folder.path
+        make = partial(Worker, run, answers, strict)
+        done, failed = work_through(missing, make, engine, address, workers)
+        answers.finish()
+    return PartsReport(done, before, (*left_out, *failed))
 
 
 def answered(review: Review) -> Answered:
@@ -53,16 +59,10 @@ def answered(review: Review) -> Answered:
     return Answered(run=blake2b(folder.results.read_bytes() + edits, digest_size=16).hexdigest())
 
 
-def _sorted(
-    review: Review,
-    images: str,
-    answers: Answers,
-    strict: bool,
-    engine: Engine,
-    address: str | None,
-    workers: int | None,
-) -> PartsReport:
-    left_out, missing = list[str](), list[Part | Table]()
+def _missing(
+    review: Review, images: str, answers: Answers, workers: int | None
+) -> tuple[list[Part | Table], int, list[str]]:
+    """The parts to sort, how many were sorted before, and the files left out."""
     parts: Sequence[Part | Table] | None
     if takes_vectors(review.source, images):
         parts = [Table(path) for path in parquet_files(images) or [images]]
@@ -72,20 +72,15 @@ def _sorted(
         paths, left_out = pile_files(Path(images))
         known = set(answers.names())
         new = [path for path in paths if located(path) not in known]
-        missing += in_parts(new, workers)
-        before = len(paths) - len(new)
-    else:
-        missing += answers.missing(parts)
-        before = len(parts) - len(missing)
-    log.info(f"{counted(len(missing), 'part')} to sort, {before:,} sorted already")
-    announce(missing, NAME, answers.folder)
-    folder = review.folder
+        return list(in_parts(new, workers)), len(paths) - len(new), left_out
+    missing = list(answers.missing(parts))
+    return missing, len(parts) - len(missing), []
+
+
+def _files(folder: Folder) -> dict[str, bytes]:
+    """The contents of a run's files, for a worker on another machine."""
     kept = (*folder.files, folder.edits)
-    files = {path.name: path.read_bytes() for path in kept if path.exists() and path != folder.report}
-    make = partial(Worker, files if engine == "ray" else folder.path, answers, strict)
-    done, failed = work_through(missing, make, engine, address, workers)
-    answers.finish()
-    return PartsReport(done, before, (*left_out, *failed))
+    return {path.name: path.read_bytes() for path in kept if path.exists() and path != folder.report}
 
 
 class Worker:

@@ -366,9 +366,11 @@ class Predictions(Versioned):
 
     def write(self, path: Path) -> None:
         """Write the predictions as CSV."""
-        rows = ((*row[:3], f"{row[3]:.4f}", row[4]) for row in self.rows())
-        inert_rows = ((image, inert(name), *rest, inert(nearest)) for image, name, *rest, nearest in rows)
-        write_csv(path, COLUMNS, inert_rows)
+        rows = (
+            (image, inert(name), kind, f"{confidence:.4f}", inert(nearest))
+            for image, name, kind, confidence, nearest in self.rows()
+        )
+        write_csv(path, COLUMNS, rows)
 
 
 def composed(name: str) -> str:
