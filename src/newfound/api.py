@@ -85,7 +85,8 @@ def discover(
     """
     with shown(verbose):
         run = opened(method, data, out, resume, settings)
-        return discovered(run, data.split.unlabelled if data else None)
+        assert data is not None  # `opened` refuses that
+        return discovered(run, data.split.unlabelled)
 
 
 @public
@@ -112,15 +113,13 @@ def opened(method: str | None, data: Given, out: AnyPath, resume: bool, settings
     return Run(folder, data, recipe, search=search, resume=resume, watch=LogProgress())
 
 
-def discovered(run: Run, images: ImageSet | None = None) -> Results:
+def discovered(run: Run, images: ImageSet) -> Results:
     """Run discovery, write the page with the unlabelled `images`, and log what was found."""
     tell_about(run.data)
     results = run.discover()
-    if run.data.source is None or not run.data.source.has_truth:
-        images = images or run.data.split.unlabelled
-        if trained.has_pictures(images):
-            write_page(Review.open(run.folder.path), trained.Pictures(images))
-            log.info("open %s to see the classes", run.folder.report)
+    if not run.source.has_truth and trained.has_pictures(images):
+        write_page(Review.open(run.folder.path), trained.Pictures(images))
+        log.info("open %s to see the classes", run.folder.report)
     log.info("images in each novel class: %s", ", ".join(map(str, results.cluster_sizes)))
     for warning in results.warnings:
         log.warning(warning)

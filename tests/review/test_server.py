@@ -23,9 +23,9 @@ from newfound.core.errors import UsageError
 from newfound.review.review import Review
 from newfound.review.server import (
     HOST,
+    IDLE_SECONDS,
     MOST_BYTES,
     MOST_WAITING,
-    PATIENCE,
     PICTURES,
     Handler,
     Live,
@@ -262,7 +262,7 @@ def test_idle_connections_do_not_lock_the_owner_out(server: Server) -> None:
 
 
 def test_a_connection_without_a_request_ends(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Handler.timeout == PATIENCE
+    assert Handler.timeout == IDLE_SECONDS
     monkeypatch.setattr(Handler, "timeout", 0.1)
     with socket.create_connection((HOST, server.server_port), timeout=5) as connection:
         assert connection.recv(1) == b""

@@ -14,7 +14,7 @@ from newfound.core.errors import Hint, NewfoundError, one_line, printable
 if TYPE_CHECKING:
     from newfound.data.dataset import Dataset
 
-UNFOLDED = 1000
+UNWRAPPED = 1000
 """The width of output that does not go to a terminal: no line is wrapped."""
 MOST_LINES = 20
 """At most this many of the files left out are listed."""
@@ -66,7 +66,7 @@ def console() -> Console:
     """Standard output, with plain lines that are not wrapped unless it is a terminal."""
     found = PlainConsole(markup=False, highlight=False, emoji=False)
     if not found.is_terminal:
-        found.width = UNFOLDED
+        found.width = UNWRAPPED
     return found
 
 

@@ -43,7 +43,7 @@ METHODS = {
     "iic": "IIC",
 }
 """Method → its title in the demo."""
-PIXELS = "kmeans-pixels/results.json"
+DEMO_RECORD = "kmeans-pixels/results.json"
 """The first file that a demo writes. No other run writes it, so it identifies a demo."""
 FOLDERS = ("kmeans", "uno-v2", "kmeans-pixels", "pretrained", "tensorboard")
 """The folders that a demo writes besides the files of its run and its figures."""
@@ -78,7 +78,7 @@ def _run_all(new: Path, command: str, seed: int) -> None:
     data = load(Source(benchmark="digits"))
     console().print(data.note)
     records = [pixel_kmeans(data, seed)]
-    write_record(new / PIXELS, records[0])
+    write_record(new / DEMO_RECORD, records[0])
     with Progress() as progress:
         runs = []
         for method in list(METHODS)[1:]:
@@ -157,10 +157,10 @@ def _pixels(images: ImageSet) -> NDArray[np.floating]:
 def _check_free(out: Path) -> None:
     """Refuse a folder that holds anything but an earlier demo, or a demo that somebody has worked on."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
-        check_writable(out / PIXELS)
+        check_writable(out / DEMO_RECORD)
         return
     mine = next((path for path in (Folder(out).edits, Folder(out).trust) if path.exists()), None)
-    if mine or not (out / PIXELS).is_file():
+    if mine or not (out / DEMO_RECORD).is_file():
         what = f"holds your work on an earlier demo, {mine.name}" if mine else "is not the folder of a demo"
         raise UsageError(f"{out} {what}.", Hint.NEW_FOLDER)
 

@@ -77,9 +77,7 @@ def discover(
     ] = None,
     pretrained: Annotated[
         Path | None,
-        typer.Option(
-            help="Start from this checkpoint: newfound's, or one of the published UNO and IIC code."
-        ),
+        typer.Option(help="Start from this checkpoint, of newfound or of the published UNO or IIC code."),
     ] = None,
     out: opt.Out = None,
     resume: opt.Resume = False,

@@ -69,8 +69,8 @@ NumNovel = Annotated[
 Pile = Annotated[
     PileKind | None,
     typer.Option(
-        help="mixed: unlabelled images may be of known classes; novel: none is. By default the benchmark "
-        "decides; for your own images the method's paper, and centroids takes mixed."
+        help="mixed: unlabelled images may be of known classes; novel: none is. A benchmark has its own "
+        "default; for your own images it is that of the method's paper, and mixed for centroids."
     ),
 ]
 Size = Annotated[int | None, typer.Option(help="Resize the images to this many pixels per side.")]
@@ -82,7 +82,7 @@ StopAfter = Annotated[
     typer.Option(
         parser=time_after,
         metavar="TIME",
-        help="Stop at the first checkpoint after this time, for example 9m; continue later.",
+        help="Stop at the first checkpoint after this time, for example 9m. You can continue later.",
     ),
 ]
 """The deadline by `time.monotonic`, one for everything that a command runs."""

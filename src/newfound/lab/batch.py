@@ -111,7 +111,7 @@ def _check_code(job: Job) -> None:
 
 
 def variation(benchmark: str, method: str, recipe: str | None) -> tuple[str | None, Overrides]:
-    """A variation, as its name and settings; None and none if it changes nothing, or for the usual recipe."""
+    """The name and settings of a variation; no name for the usual recipe, or if it changes nothing."""
     variations = method_entry(method).variations_for(benchmark)
     if benchmark in ESTIMATES:
         variations[ESTIMATED] = variations.get(APPENDIX, {})

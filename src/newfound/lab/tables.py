@@ -100,7 +100,7 @@ _SHORTER = tuple(
     for recipe in ("fast", "half", "five-minutes")
 )
 """IIC with our shorter schedules, beside the paper's number."""
-_PLUGGED = {
+_CONSTRAINED = {
     f"{method}, {what}": (method, recipe)
     for method in ("uno-v1", "comex", "rkd")
     for what, recipe in (
@@ -170,7 +170,7 @@ TABLES = (
     PaperTable(
         "IIC's constraints, alpha 0.05, published track: task-aware ACC in %, training split",
         _columns(CIFAR, {"": ACC}),
-        tuple(Line(label, *run, "- - -") for label, run in _PLUGGED.items()),
+        tuple(Line(label, *run, "- - -") for label, run in _CONSTRAINED.items()),
     ),
     PaperTable(
         "Matched track, one encoder, pretraining and schedule for all: task-aware ACC in %, training split",

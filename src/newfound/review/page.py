@@ -112,7 +112,7 @@ class Snapshot:
         ).tolist()
         return rows
 
-    def described(self, review: Review) -> list[dict[str, object]]:
+    def script_classes(self, review: Review) -> list[dict[str, object]]:
         """(C,) the classes for the scripts of the page. A class keeps its mark, whatever is edited."""
         novel = [key for key in review.found if key not in review.known]
         marks = {key: mark(len(novel) + place, known=True) for place, key in enumerate(review.known)}
@@ -201,7 +201,7 @@ def _rendered(review: Review, now: Snapshot, chart: Chart, embedded: dict[int, s
         "run": str(folder.path),
         "seen": len(review.log),
         "edits": len(review.edits),
-        "classes": now.described(review),
+        "classes": now.script_classes(review),
         "images": {
             row: (images[row], int(now.assigned[row]), round(float(now.confidence[row]), 4))
             for row in now.shown(chart)

@@ -31,9 +31,9 @@ PICTURES = {"thumbnail": THUMBNAIL, "image": 2000}
 """Kind of picture → its longest side in pixels; an image fills a screen."""
 MOST_WAITING = 64
 """The most connections that have not shown the secret; one more closes the oldest."""
-PATIENCE = 10.0
+IDLE_SECONDS = 10.0
 """Seconds after which an idle connection is closed."""
-CLOSED = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+STRICT_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """The Content-Security-Policy of every answer: nothing from elsewhere, no forms, no frames."""
 
 
@@ -44,7 +44,7 @@ class Answer:
     content: bytes
     kind: str = "text/plain; charset=utf-8"
     status: HTTPStatus = HTTPStatus.OK
-    policy: str = CLOSED
+    policy: str = STRICT_POLICY
     caching: str = "no-store"
 
 
@@ -130,7 +130,7 @@ def policy_of(text: str) -> str:
     script = text.rpartition("<script>")[2].partition("</script>")[0]
     digest = b64encode(sha256(script.encode()).digest()).decode()
     own = f"script-src 'sha256-{digest}'; connect-src 'self'; img-src 'self'; style-src 'unsafe-inline'"
-    return f"{CLOSED}; {own}"
+    return f"{STRICT_POLICY}; {own}"
 
 
 class Server(ThreadingHTTPServer):
@@ -182,7 +182,7 @@ class Handler(BaseHTTPRequestHandler):
 
     server: Server
 
-    timeout = PATIENCE
+    timeout = IDLE_SECONDS
 
     def do_GET(self) -> None:
         self._answer()
