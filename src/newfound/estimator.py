@@ -159,7 +159,8 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         If all known classes read as whole numbers, they are numbers.
         """
         run = Folder(Path(folder).absolute())
-        request, source = run.request(), run.request().source
+        request = run.request()
+        source = request.source
         if source.arrays is None:
             raise UsageError(f"{folder} is not a run on arrays. Use newfound.predict instead.")
         results, recipe = run.read_results(), stored_recipe(request)

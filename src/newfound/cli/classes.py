@@ -1,6 +1,5 @@
 """The verbs that correct and export the classes of a run; none of them needs torch."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from newfound.review.edits import Accept, Edit, Merge, Move, Rename, Split
 from newfound.review.export import write_export
 from newfound.review.review import Review
 
-ACTIONS: Mapping[str, str] = {
+ACTIONS = {
     "rename": "OLD=NEW...",
     "merge": "INTO OTHERS...",
     "split": "NAME [--into N]",

@@ -45,6 +45,8 @@ METHODS = {
 """Method → its title in the demo."""
 DEMO_RECORD = "kmeans-pixels/results.json"
 """The first file that a demo writes. No other run writes it, so it identifies a demo."""
+RESTARTS = 20
+"""Starts of k-means on raw pixels; the best one counts."""
 FOLDERS = ("kmeans", "uno-v2", "kmeans-pixels", "pretrained", "tensorboard")
 """The folders that a demo writes besides the files of its run and its figures."""
 
@@ -117,23 +119,18 @@ def _discovery_seconds(results: Results) -> float | None:
     return None if timing is None else timing.seconds
 
 
-def pixel_kmeans(data: Dataset, seed: int, restarts: int = 20) -> Results:
+def pixel_kmeans(data: Dataset, seed: int) -> Results:
     """k-means on raw pixels by the task-aware protocol: a baseline without learning."""
     truth, task = data.truth, data.split.task
     assert truth is not None
     start = time.perf_counter()
     novel = truth.test_labels >= task.num_known
-    model = KMeans(task.num_novel, n_init=restarts, random_state=seed).fit(_pixels(data.split.unlabelled))
-    predicted = {"train": model.labels_, "test": model.predict(_pixels(truth.test)[novel.numpy()])}
-    classes = {"train": truth.labels, "test": truth.test_labels[novel]}
+    model = KMeans(task.num_novel, n_init=RESTARTS, random_state=seed).fit(_pixels(data.split.unlabelled))
+    predicted = model.labels_, model.predict(_pixels(truth.test)[novel.numpy()])
     seconds = time.perf_counter() - start
     train, test = (
-        [
-            clustering(
-                torch.from_numpy(predicted[split]).long(), classes[split] - task.num_known, task.num_novel
-            )
-        ]
-        for split in ("train", "test")
+        [clustering(torch.from_numpy(clusters).long(), classes - task.num_known, task.num_novel)]
+        for clusters, classes in zip(predicted, (truth.labels, truth.test_labels[novel]), strict=True)
     )
     cpu = torch.device("cpu")
     return Results(
@@ -141,7 +138,7 @@ def pixel_kmeans(data: Dataset, seed: int, restarts: int = 20) -> Results:
         recipe="newfound",
         benchmark=data.name,
         seed=seed,
-        config={"restarts": restarts},
+        config={"restarts": RESTARTS},
         **provenance(cpu).model_dump(),
         peak_memory_gib=round(peak_memory(cpu), 3),
         timing={"discover": Timing(seconds=seconds)},
