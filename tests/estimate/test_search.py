@@ -177,7 +177,7 @@ def test_warnings() -> None:
     good = dtc_estimate(sweep([0.1, 0.2, 0.9, 0.3], [0.1, 0.2, 0.4, 0.2]))
     assert warnings_for(good, 80, 10, 12, 12) == []
     (few,) = warnings_for(good, 5, 3, 12, 12)
-    assert "few for an estimate, 2 of them" in few
+    assert "few for an estimate (2 of them" in few
     (one,) = warnings_for(good, 1, 0, 12, 12)
     assert "few for an estimate;" in one
     low = dtc_estimate(sweep([0.9, 0.2], [0.4, 0.2]))
@@ -186,7 +186,7 @@ def test_warnings() -> None:
     assert "cannot tell" in wide
     high = dtc_estimate(sweep([0.1] * 13, [0.1] * 13))
     assert "estimate.max_novel" in warnings_for(high, 80, 10, 12, 12)[0]
-    assert "the images are too few" in warnings_for(high, 80, 10, 12, 99)[0]
+    assert "there are too few images" in warnings_for(high, 80, 10, 12, 99)[0]
     assert warnings_for(Verdict(0, 0, 0, None, {"silhouette": 12}), 80, 0, 12, 99) == []
 
 

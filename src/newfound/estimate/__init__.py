@@ -1,1 +1,1 @@
-"""How many novel classes are there: from features and the labels of known classes alone."""
+"""The number of novel classes, estimated from features and the labels of the known classes alone."""

@@ -1,17 +1,17 @@
-"""DTC's estimate: the number of clusters that suits classes unseen by the network (Han et al., ICCV 2019).
+"""DTC's estimate: the number of clusters that fits classes unseen by the network (Han et al., ICCV 2019).
 
     m* = ceil((argmax a(m) + argmax v(m)) / 2),  a: accuracy on validation classes, v: silhouette
 
 Probe classes are known classes hidden from the network. A semi-supervised k-means clusters their images and
-the unlabelled ones into m clusters more than there are probe classes; it is given the clusters of some probe
-classes, the anchors, and the others validate it. The estimate is the number of clusters at m* with enough
-unlabelled images.
+the unlabelled ones into m more clusters than there are probe classes. It is given the clusters of some probe
+classes, the anchors; the other probe classes validate it. The estimate is the number of clusters at m* that
+have enough unlabelled images.
 
-Deviation: the network is in evaluation mode; an empty cluster keeps its centre; k-means++ is greedy, and the
-seeds for m are the first of those for m + 1; Lloyd stops when no sample changes its cluster; at least two
-classes validate, since a single one always prefers the fewest clusters; probes are always the last known
-classes (70-79 of CIFAR100-80-10), where the published code has ten more classes for them; of the clusters at
-m*, some of which are the probes', no more count than the largest m tried.
+Deviation: the network is in evaluation mode. An empty cluster keeps its centre. k-means++ is greedy, and the
+seeds for m are the first of those for m + 1. Lloyd stops when no sample changes its cluster. At least two
+classes validate, since a single one always prefers the fewest clusters. Probes are always the last known
+classes (70-79 of CIFAR100-80-10); the published code has ten extra classes for them. The estimate is at most
+the largest m tried, since some of the clusters at m* belong to the probes.
 """
 
 import math
@@ -25,8 +25,14 @@ from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, be
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.pseudo.kmeans import KMeans
 
-FEWEST_SHOWN, FEWEST_HIDDEN, FEWEST_VALIDATING = 2, 3, 2
+FEWEST_SHOWN = 2
+"""Known classes that the network must see."""
+FEWEST_HIDDEN = 3
+"""Probe classes that are needed."""
+FEWEST_VALIDATING = 2
+"""Probe classes that are not anchors."""
 FEWEST_KNOWN = FEWEST_SHOWN + FEWEST_HIDDEN
+"""Known classes that are needed."""
 
 
 def num_probes(num_known: int, config: EstimateConfig) -> int:
@@ -47,7 +53,7 @@ def num_probes(num_known: int, config: EstimateConfig) -> int:
 def dtc_trials(
     features: Features, config: EstimateConfig, random: torch.Generator, done: Mapping[int, Trial]
 ) -> Iterator[Trial]:
-    """The sweep over m on the images of probe classes; trials that are `done` are not repeated."""
+    """A trial for each m, on the images of the probe classes and the pile; those `done` are not repeated."""
     p, most = int(features.classes.max()) + 1, most_extra(len(features.pile), config)
     order = torch.randperm(p, generator=random, device=random.device)
     classes = order[features.classes]
@@ -78,12 +84,12 @@ def _trial(kmeans: KMeans, p: int, m: int, validation: torch.Tensor, theta: floa
 
 
 def dtc_estimate(trials: Sequence[Trial]) -> Verdict:
-    """The two criteria meet half-way; the range is what each prefers alone."""
-    at = {trial.extra: trial for trial in trials}
+    """The number half-way between the two criteria; the range is what each prefers alone."""
+    by_extra = {trial.extra: trial for trial in trials}
     preferred = {
-        "accuracy": best_of({m: trial.accuracy or 0.0 for m, trial in at.items()}),
-        "silhouette": best_of({m: trial.silhouette or 0.0 for m, trial in at.items()}),
+        "accuracy": best_of({m: trial.accuracy or 0.0 for m, trial in by_extra.items()}),
+        "silhouette": best_of({m: trial.silhouette or 0.0 for m, trial in by_extra.items()}),
     }
     m = math.ceil(sum(preferred.values()) / 2)
-    says = [min(at[each].num_novel, max(at)) for each in (m, *preferred.values())]
-    return Verdict(says[0], min(says), max(says), m, preferred)
+    numbers = [min(by_extra[each].num_novel, max(by_extra)) for each in (m, *preferred.values())]
+    return Verdict(numbers[0], min(numbers), max(numbers), m, preferred)

@@ -1,13 +1,13 @@
-"""GCD's estimate: the number of clusters that suits the labelled images best (Vaze et al., CVPR 2022).
+"""GCD's estimate: the number of clusters that fits the labelled images best (Vaze et al., CVPR 2022).
 
     K* = argmax over K of the Hungarian accuracy on labelled images, k-means on all images;  C_u = K* - C_l
 
 Features have unit length, no cluster is given, and no class is hidden from the network.
 
-Deviation: accuracy is a noisy step function of K, on which Brent's method may stop at the first bump; here an
-even grid is refined around its best point, halving the step each time. At least one class is novel. Where
-novel classes merge or split without an effect on the labelled images, accuracy is flat, and the middle of the
-plateau counts. K goes up to `max_novel` above the known classes, not to 1000.
+Deviation: accuracy is a noisy step function of K, on which Brent's method may stop at the first bump, so an
+even grid is refined around its best point, halving the step each time. At least one class is novel. If novel
+classes merge or split without an effect on the labelled images, accuracy is flat; K* is then the middle of
+the plateau. K goes up to `max_novel` above the known classes, not to 1000.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ GRID = 8
 
 
 def gcd_most_trials(most: int) -> int:
-    """The grid, then two trials each time the step is halved."""
+    """The most trials that a search can take: the grid, then two each time the step is halved."""
     step = max(most // GRID, 1)
     return len(_grid(most, step)) + 2 * (step.bit_length() - 1)
 
@@ -38,7 +38,7 @@ def _grid(most: int, step: int) -> list[int]:
 def gcd_trials(
     features: Features, config: EstimateConfig, random: torch.Generator, done: Mapping[int, Trial]
 ) -> Iterator[Trial]:
-    """The search over K; trials that are `done` are not repeated."""
+    """A trial for each K that is tried; those `done` are not repeated."""
     C_l, most = int(features.classes.max()) + 1, most_extra(len(features.pile), config)
     points = F.normalize(torch.cat([features.labelled, features.pile]))
     kmeans = KMeans(points, C_l + most, random, restarts=config.restarts, iterations=config.iterations)
@@ -62,7 +62,7 @@ def _trial(kmeans: KMeans, classes: Tensor, C_l: int, extra: int) -> Trial:
 
 
 def gcd_estimate(trials: Sequence[Trial]) -> Verdict:
-    """The middle of the longest plateau at the highest accuracy, and its ends."""
+    """The middle of the longest plateau at the highest accuracy; its ends are the range."""
     ordered = sorted(trials, key=lambda trial: trial.extra)
     top = max(trial.accuracy or 0.0 for trial in ordered)
     runs = [list(run) for best, run in groupby(ordered, lambda trial: trial.accuracy == top) if best]

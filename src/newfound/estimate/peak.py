@@ -1,19 +1,20 @@
-"""Our estimate, for vectors: where the silhouette peaks in the metric of the known classes, corrected.
+"""Our estimate for vectors: the peak of the silhouette in the metric of the known classes, corrected.
 
-    log N = w_0 + sum_i w_i c_i,  c: log k at the peak s_k of the mean silhouette of k clusters, and the like
+    log N = w_0 + sum_i w_i c_i,  c: log k at the peak s_k of the mean silhouette of k clusters, and others
 
-The vectors are whitened and averaged with their neighbours, as for `centroids`, and nothing is trained.
-k-means cuts large classes into pieces before it finds the small ones. So a vector is drawn with a probability
-of one over the number of vectors around it, which leaves classes of about equal sizes, and every cluster
-counts the same in s, the mean of some draws. From a mixed pile, those vectors are left out that look most
-like known classes, somewhat more than are known (`pseudo.likeness`). If labelled vectors look as novel as
-those that are left, there is no new class.
+Nothing is trained. As in `centroids`, the vectors are whitened and averaged with their neighbours. k-means
+cuts large classes into pieces before it finds the small ones, so a vector is drawn with a probability inverse
+to the number of vectors around it. This leaves classes of about equal size. In s, the mean over several
+draws, every cluster counts the same. The vectors of a mixed pile that look most like known classes are left
+out first, slightly more of them than are known (`pseudo.likeness`). If labelled vectors look as novel as the
+remaining ones, there is no new class.
 
-The peak is early where classes are small or of uneven sizes, and late where known images are left. What tells
-so is c (`Look`); the weights w come from cuts of CIFAR-100 and CIFAR-10 (`benchmarks/number_fit.py`). Whether
-they help is asked of the user's known classes: some of them are hidden from the whitening and counted the
-same way, in equal sizes and in long tails. If the peak itself is far better at that, it decides. The range is
-as wide as cuts that look so demand, more or less so by how far the hidden classes are off.
+The peak is at too few clusters if classes are small or uneven in size, and at too many if known images
+remain. The signs c (`Look`) tell which; the weights w were fitted to subsets of CIFAR-100 and CIFAR-10
+(`benchmarks/number_fit.py`). The user's known classes show whether this correction helps: some of them are
+hidden from the whitening and counted in the same way, with equal sizes and with long tails. If the
+uncorrected peak counts them far better, it decides. The width of the range is predicted from the signs, too,
+and scaled by how far off the counts of the hidden classes are.
 
 Shapes: n vectors, D features, P principal components.
 """
@@ -35,34 +36,75 @@ from newfound.pseudo.kmeans import KMeans
 from newfound.pseudo.likeness import Likeness, left_out
 from newfound.pseudo.metric import average, positions, principal_components, whitening
 
+COMPONENTS = 256
+"""Principal components, at most."""
+SHRINKAGE = 1.0
+"""Shrinkage of the covariance within classes."""
+SAMPLE = 3000
+"""Vectors that are looked at, of the labelled ones and of the pile, at most."""
+
+DENSE = 10
+"""Every number of clusters is tried up to this one."""
+RATIO = 1.2
+"""Ratio of consecutive larger numbers."""
+TAU = 0.01
+"""Temperature of the softmax over silhouettes."""
+
+FEWEST_DRAWN = 200
+"""Half of the vectors are drawn, but at least this many."""
+MOST_DRAWN = 800
+"""Half of the vectors are drawn, but at most this many."""
+NEIGHBOURS = 25
+"""Neighbours in the first average."""
+SHARE = 0.2
+"""Neighbours in later averages, as a share of a class."""
+AVERAGED = (5, 60)
+"""Fewest and most neighbours in later averages."""
+RESTARTS = 4
+"""Restarts of k-means on a draw."""
+ITERATIONS = 15
+"""Iterations of k-means on a draw."""
+CLOSE = 0.6
+"""Cosine above which two vectors are close."""
+SOFTNESS = 0.05
+"""How gradually vectors become close: the scale of a sigmoid around CLOSE."""
+
+NOVEL_USED = 0.85
+"""Part of the novel vectors of a mixed pile that is used; with more, known vectors would count as classes."""
+FEWEST_NOVEL = 50
+"""Vectors of a mixed pile to use, at least; but not more than half of it."""
+MARGIN = 0.03
+"""The part of a mixed pile that looks novel must exceed the part of labelled vectors that does by this."""
+DEVIATIONS = 2.0
+"""By how many standard deviations it must exceed that as well."""
+MOST_LEFT = 1.5
+"""Upper limit of the sign "left", the share of known vectors among those that are used."""
+
+FEW = 40
+"""With fewer vectors in the pile than this there is no correction and no range."""
 FEWEST_TO_HIDE = 4
-"""Known classes, of which some can be hidden."""
-COMPONENTS, SHRINKAGE = 256, 1.0
-"""Principal components at most; how much the covariance is shrunk."""
-FEW, SAMPLE, FEWEST, DRAWN = 40, 3000, 200, 800
-"""Vectors that are too few; those looked at, at most; half of them is drawn, within these bounds."""
-NEIGHBOURS, SHARE, AVERAGED = 25, 0.2, (5, 60)
-"""Neighbours in an average at first; then this share of a class, within bounds."""
-RESTARTS, STEPS, CLOSE, SOFTNESS = 4, 15, 0.6, 0.05
-"""Runs of k-means on a draw, and their steps; the cosine from which vectors are close, and how gradually."""
-SURELY, FEWEST_NOVEL, NONE, CHANCES, MOST_LEFT = 0.85, 50, 0.03, 2.0, 1.5
-"""Of a mixed pile: the part of the novel vectors that is looked at, since known ones would count as classes,
-and the fewest, but not more than half; by how much they must exceed the part of labelled ones that look as
-novel, also in standard deviations, to hold new classes; known ones among them, at most."""
-DENSE, RATIO, TAU = 10, 1.2, 0.01
-"""The largest of the small numbers of clusters; the ratio of the others; of the softmax over silhouettes."""
-TURNS, ENOUGH, TAILS = 6, 200, (1, 10, 50)
-"""Times that classes are hidden; images of the largest one; how many times as many as of the smallest."""
-BETTER, PRIOR, WIDTH, MISSED = 1.2, 12, 1.28, 3.0
-"""How many times as good the peak itself has to be to decide; how many turns the cuts behind the weights
-count for; deviations to either end of a range that is to hold four of five; those if no class is seen."""
+"""Known classes that are needed to hide some."""
+TURNS = 6
+"""How many times known classes are hidden."""
+LARGEST = 200
+"""Vectors of the largest hidden class."""
+TAILS = (1, 10, 50)
+"""How many times as large as the smallest hidden class the largest is, in turn."""
+BETTER = 1.2
+"""The uncorrected peak decides if the error of the correction is this many times as large."""
+PRIOR = 12
+"""How many turns the subsets behind the weights count for."""
+WIDTH = 1.28
+"""Deviations to either end of the range, so that it holds four numbers out of five."""
+MISSED = 3.0
+"""Error, in deviations, if nothing among the hidden classes looks novel."""
 
 FITTED = json.loads(Path(__file__).with_name("weights.json").read_text())
-"""For each kind of pile w, and what predicts the logarithm of the deviation of log N in the same way."""
+"""For each kind of pile, w, and the weights that predict the log deviation of log N in the same way."""
 
 
 def peak_grid(most: int) -> list[int]:
-    """Numbers of clusters from 2 to `most`: all small ones, then in steps."""
+    """Numbers of clusters from 2 to `most`: all small ones, then a geometric sequence."""
     steps = math.ceil(math.log(max(most / DENSE, 1), RATIO))
     larger = (round(DENSE * RATIO**step) for step in range(steps))
     return sorted({*range(2, min(DENSE, most)), *larger, most})
@@ -71,7 +113,7 @@ def peak_grid(most: int) -> list[int]:
 def peak_trials(
     features: Features, config: EstimateConfig, random: torch.Generator, done: Mapping[int, Trial]
 ) -> Iterator[Trial]:
-    """The silhouette for each number of clusters; all are made at once, so what is `done` saves nothing."""
+    """The silhouette for each number of clusters; they are computed together, so `done` saves nothing."""
     projected = in_components(features)
     found = Look.of(projected, config, random)
     counted, missed_by = judged(found, projected, config, random)
@@ -90,42 +132,29 @@ def in_components(features: Features) -> Features:
 
 @dataclass(frozen=True)
 class Look:
-    """What a pile looks like."""
+    """The signs that correct the peak."""
 
     pile: PileKind
     curve: dict[int, float]
-    """Number of clusters → silhouette; all 0 where nothing looks novel."""
+    """Number of clusters → silhouette; all 0 if nothing looks novel."""
     signs: dict[str, float]
-    """c; none where nothing looks novel."""
+    """c; empty if nothing looks novel."""
 
     @classmethod
     def of(cls, features: Features, config: EstimateConfig, random: torch.Generator) -> "Look":
-        """Features of P components."""
+        """Look at features of P components."""
         kind: PileKind = "mixed" if features.mixed else "novel"
         grid = peak_grid(most_extra(len(features.pile), config))
         whiten = whitening(features.labelled, features.classes, SHRINKAGE)
-        rows = _drawn(len(features.labelled), SAMPLE, random)
+        rows = _random_rows(len(features.labelled), SAMPLE, random)
         pile = F.normalize(_some(features.pile, SAMPLE, random) @ whiten, dim=-1)
-        signs = {}
+        signs = dict[str, float]()
         if features.mixed:
-            labels = positions(features.classes)
-            left = left_out(features.labelled, labels, whiten)[rows]
-            known, labels = F.normalize(features.labelled[rows] @ whiten, dim=-1), positions(labels[rows])
-            likeness = Likeness(known, left, labels, pile)
-            share, fewest = likeness.share()[0], min(FEWEST_NOVEL / len(pile), 0.5)
-            novel = likeness.lowest(likeness.s, max(SURELY * (1 - share), fewest) if share else 1)
-            missed, part = likeness.missed(novel), float(novel.double().mean())
-            chance = math.sqrt(missed * (1 - missed) / len(known) + part * (1 - part) / len(pile))
-            if share and part - missed <= NONE + CHANCES * chance:
+            pile, signs = _novel_part(features, rows, whiten, pile)
+            if not signs:
                 return cls(kind, dict.fromkeys(grid, 0.0), {})
-            signs = {
-                "left": min(share * missed / part, MOST_LEFT),
-                "out": share,
-                "known": math.log(int(labels.max()) + 1),
-            }
-            pile = pile[novel]
         n = len(pile)
-        number = min(max(min(n // 2, DRAWN), FEWEST), n)
+        number = min(max(min(n // 2, MOST_DRAWN), FEWEST_DRAWN), n)
         grid = [k for k in grid if k <= max(number // 4, 4)]
         first = Draw.of(pile, NEIGHBOURS, number, grid, random)
         fewest, most = AVERAGED
@@ -144,13 +173,38 @@ class Look:
         return cls(kind, curve, signs)
 
 
+def _novel_part(
+    features: Features, rows: Tensor, whiten: Tensor, pile: Tensor
+) -> tuple[Tensor, dict[str, float]]:
+    """The whitened vectors of a mixed pile (n, P) that look novel, and the signs this gives.
+
+    Labelled vectors are sampled by their `rows`. There are no signs if the pile holds no new class.
+    """
+    labels = positions(features.classes)
+    left = left_out(features.labelled, labels, whiten)[rows]
+    known, labels = F.normalize(features.labelled[rows] @ whiten, dim=-1), positions(labels[rows])
+    likeness = Likeness(known, left, labels, pile)
+    share, fewest = likeness.share()[0], min(FEWEST_NOVEL / len(pile), 0.5)
+    novel = likeness.lowest(likeness.s, max(NOVEL_USED * (1 - share), fewest) if share else 1)
+    missed, part = likeness.missed(novel), float(novel.double().mean())
+    chance = math.sqrt(missed * (1 - missed) / len(known) + part * (1 - part) / len(pile))
+    if share and part - missed <= MARGIN + DEVIATIONS * chance:
+        return pile, {}
+    signs = {
+        "left": min(share * missed / part, MOST_LEFT),
+        "out": share,
+        "known": math.log(int(labels.max()) + 1),
+    }
+    return pile[novel], signs
+
+
 class Draw:
     """Vectors drawn from a pile, and their silhouettes."""
 
     def __init__(self, seen: Tensor, rows: Tensor, grid: Sequence[int], random: torch.Generator) -> None:
-        """All vectors, averaged (n, P), and the rows that are drawn."""
+        """Cluster the drawn `rows` of the averaged vectors (n, P) for each number of clusters in `grid`."""
         self.seen = seen
-        self.kmeans = KMeans(seen[rows], max(grid), random, restarts=RESTARTS, iterations=STEPS)
+        self.kmeans = KMeans(seen[rows], max(grid), random, restarts=RESTARTS, iterations=ITERATIONS)
         self.by_cluster: dict[int, float] = {}
         self.by_vector: dict[int, float] = {}
         every = torch.arange(len(rows), device=rows.device)
@@ -172,7 +226,7 @@ class Draw:
         *,
         thin: bool = True,
     ) -> "Draw":
-        """`number` of the pile (n, P), if `thin` against the density."""
+        """Draw `number` vectors of the pile (n, P), if `thin` with a probability inverse to the density."""
         seen = average(pile, pile, neighbours)
         crowd = torch.ones_like(seen[:, 0])
         if thin:
@@ -183,25 +237,25 @@ class Draw:
         return soft_peak(self.by_cluster)
 
     def unevenness(self, k: int) -> float:
-        """The standard deviation of the logarithm of the sizes of k clusters, of all vectors."""
+        """The standard deviation of the log sizes of k clusters, counting all vectors."""
         centres = self.kmeans(k).centres
         sizes = torch.cdist(self.seen, centres).argmin(1).bincount(minlength=k)
         return float(sizes.clamp(min=1).double().log().std())
 
 
 def soft_peak(silhouettes: Mapping[int, float]) -> float:
-    """log k at the peak, between those of almost the same height."""
+    """log k at the peak, averaged over peaks of almost the same height."""
     weights = (torch.tensor(list(silhouettes.values()), dtype=torch.float64) / TAU).softmax(0)
     return sum(float(w) * math.log(k) for w, k in zip(weights, silhouettes, strict=True))
 
 
 def corrected(found: Look) -> float:
-    """log N of a pile in which something looks novel."""
+    """log N, for a pile in which something looks novel."""
     return _predicted("number", found)
 
 
 def deviation(found: Look) -> float:
-    """That of log N."""
+    """The standard deviation of log N."""
     return math.exp(_predicted("deviation", found))
 
 
@@ -213,7 +267,7 @@ def _predicted(what: str, found: Look) -> float:
 def judged(
     found: Look, features: Features, config: EstimateConfig, random: torch.Generator
 ) -> tuple[float, float | None]:
-    """The number of classes, and the factor by which it may be off, unless the images are too few to say."""
+    """The number of classes, and the factor by which it may be off; None if there are too few images."""
     if not found.signs:
         return 0.0, None
     if len(features.pile) < FEW:
@@ -229,25 +283,25 @@ def judged(
 def _errors(
     features: Features, config: EstimateConfig, random: torch.Generator
 ) -> Iterator[tuple[float, float]]:
-    """By how many deviations the logarithm of the number of hidden classes is missed: by the peak, by N."""
+    """For each turn, the error in the log number of hidden classes, in deviations: of the peak, of N."""
     number = int(features.classes.max()) + 1
     for turn in range(TURNS if number >= FEWEST_TO_HIDE else 0):
         order = torch.randperm(number, generator=random, device=random.device)
         least, most = max(number // 3, 2), 2 * number // 3
         hidden = order[: least + turn * (most - least + 1) // TURNS]
-        found = Look.of(_pretended(features, hidden, TAILS[turn % len(TAILS)], random), config, random)
+        found = Look.of(_with_hidden(features, hidden, TAILS[turn % len(TAILS)], random), config, random)
         wanted = math.log(len(hidden))
         if found.signs:
             unit = deviation(found)
             yield (found.signs["peak"] - wanted) / unit, (corrected(found) - wanted) / unit
-        else:  # as bad as can be
+        else:
             yield MISSED, MISSED
 
 
-def _pretended(features: Features, hidden: Tensor, tail: int, random: torch.Generator) -> Features:
-    """The same question with `hidden` classes for novel ones; half of the other images join a mixed pile."""
+def _with_hidden(features: Features, hidden: Tensor, tail: int, random: torch.Generator) -> Features:
+    """The features with the `hidden` classes as the pile; half of the other images join a mixed one."""
     known, classes = features.labelled, features.classes
-    sizes = [round(ENOUGH * tail ** (-place / (len(hidden) - 1))) for place in range(len(hidden))]
+    sizes = [round(LARGEST * tail ** (-place / (len(hidden) - 1))) for place in range(len(hidden))]
     pile = [_some(known[classes == c], size, random) for c, size in zip(hidden, sizes, strict=True)]
     shown = ~torch.isin(classes, hidden)
     if features.mixed:
@@ -258,17 +312,17 @@ def _pretended(features: Features, hidden: Tensor, tail: int, random: torch.Gene
 
 
 def _some(x: Tensor, number: int, random: torch.Generator) -> Tensor:
-    """Rows of x, `number` at most, at random."""
-    return x[_drawn(len(x), number, random)]
+    """At most `number` random rows of x."""
+    return x[_random_rows(len(x), number, random)]
 
 
-def _drawn(of: int, number: int, random: torch.Generator) -> Tensor:
-    """`number` places at most, at random."""
-    return torch.randperm(of, generator=random, device=random.device)[:number]
+def _random_rows(total: int, number: int, random: torch.Generator) -> Tensor:
+    """At most `number` of the places 0 .. total - 1, in random order."""
+    return torch.randperm(total, generator=random, device=random.device)[:number]
 
 
 def peak_estimate(trials: Sequence[Trial]) -> Verdict:
-    """The number counted; the range is as wide as hidden classes demand, and open if there are none."""
+    """The number counted and its range, which is open if there are too few vectors."""
     curve = {trial.extra: trial.silhouette or 0.0 for trial in trials}
     best, most = best_of(curve), max(curve)
     counted, factor = trials[0].counted or 0.0, trials[0].missed_by or math.inf

@@ -1,4 +1,4 @@
-"""The algorithms that estimate the number of novel classes, by name, and when not to trust the outcome."""
+"""The algorithms that estimate the number of novel classes, by name, and warnings about their results."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,42 +13,41 @@ from newfound.estimate.peak import peak_estimate, peak_trials
 from newfound.estimate.trial import PREFIX, EstimateConfig, Features, Trial, Verdict
 
 FEW = 10
-"""With fewer known classes than this an estimate is only a hint."""
+"""With fewer known classes than this, an estimate is only a hint."""
 WIDE = 4
-"""How many times the smallest plausible number the largest one is where an estimate does not help."""
+"""A range is too wide to help if its upper end is more than this many times its lower end."""
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """From features to a number, one trial after the other."""
+    """An algorithm that goes from features to a number, one trial after another."""
 
     num_hidden: Callable[[int, EstimateConfig], int]
-    """Known classes → how many to hide from the network; their images are then the labelled features."""
+    """Number of known classes → how many to hide from the network; only their images are then labelled."""
     most_trials: Callable[[int], int] | None
-    """Extra clusters at most → trials at most; None: all are made at once."""
+    """Most extra clusters → most trials; None if all are made at once."""
     trials: Callable[[Features, EstimateConfig, torch.Generator, Mapping[int, Trial]], Iterator[Trial]]
     verdict: Callable[[Sequence[Trial]], Verdict]
     trained: bool = True
-    """Whether the features are those of a network, not the vectors themselves."""
+    """Whether a network is trained for the features; if not, they are the vectors themselves."""
+
+
+def _none(num_known: int, config: EstimateConfig) -> int:
+    """Hide no class."""
+    return 0
 
 
 ALGORITHMS = {
     "dtc": Algorithm(num_probes, lambda most: most + 1, dtc_trials, dtc_estimate),
-    "gcd": Algorithm(lambda num_known, config: 0, gcd_most_trials, gcd_trials, gcd_estimate),
-    "silhouette": Algorithm(
-        lambda num_known, config: 0,
-        None,
-        peak_trials,
-        peak_estimate,
-        trained=False,
-    ),
+    "gcd": Algorithm(_none, gcd_most_trials, gcd_trials, gcd_estimate),
+    "silhouette": Algorithm(_none, None, peak_trials, peak_estimate, trained=False),
 }
 
 
 def resolved(config: EstimateConfig, num_known: int, pile: PileKind, vectors: bool) -> EstimateConfig:
-    """The same settings with an algorithm that suits the known classes and the pile.
+    """The settings with `auto` replaced by an algorithm that suits the known classes and the pile.
 
-    DTC's counts every class of the pile, known ones too.
+    DTC's algorithm does not suit a mixed pile, since it counts the known classes in it too.
     """
     if config.algorithm == "silhouette" and not vectors:
         raise UsageError(f"{PREFIX}algorithm=silhouette needs vectors, not images.")
@@ -60,9 +59,9 @@ def resolved(config: EstimateConfig, num_known: int, pile: PileKind, vectors: bo
 
 
 def warnings_for(found: Verdict, num_known: int, num_hidden: int, most: int, allowed: int) -> list[str]:
-    """Too few known classes, a wide range, or a best number at an end of what was tried, 0 to `most`.
+    """Warn of few known classes, a wide range, or a best number at either end of those tried.
 
-    `most` is `allowed` unless there are too few images for that.
+    `most` is the largest number tried: `allowed`, unless there are too few images for that.
     """
     warnings = []
     if found.high > WIDE * found.low:
@@ -70,15 +69,19 @@ def warnings_for(found: Verdict, num_known: int, num_hidden: int, most: int, all
             f"cannot tell the number from these features: {found.low} to {found.high} are plausible"
         )
     if num_known < FEW:
-        shown = f", {num_known - num_hidden} of them shown to the network" if num_hidden else ""
+        shown = f" ({num_known - num_hidden} of them shown to the network)" if num_hidden else ""
         classes = "1 known class is" if num_known == 1 else f"{num_known} known classes are"
         warnings.append(f"{classes} few for an estimate{shown}; take the number as a hint")
     if found.extra == (0 if num_hidden else 1):
         warnings.append(
-            "the smallest number of clusters is the best, as happens when features do not separate the "
+            "the smallest number of clusters fits best, which happens when features do not separate the "
             "classes; there may be more novel classes"
         )
     if found.num_novel and max(found.high, *found.preferred.values()) >= most:
-        further = f"raise {PREFIX}max_novel to look further" if most == allowed else "the images are too few"
+        further = (
+            f"raise {PREFIX}max_novel to try more"
+            if most == allowed
+            else "there are too few images to try more"
+        )
         warnings.append(f"the largest number of clusters tried is among the best; {further}")
     return warnings

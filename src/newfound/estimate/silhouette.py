@@ -2,21 +2,21 @@
 
     s_i = (b_i - a_i) / max(a_i, b_i)
 
-where a_i is the mean distance to the other points of i's cluster and b_i the least mean distance to another
-cluster. Shapes: n points, D features, k clusters.
+where a_i is the mean distance to the other points of i's cluster, and b_i the mean distance to the points of
+the nearest other cluster. Shapes: n points, D features, k clusters.
 """
 
 import torch
 from torch import Tensor
 
 MOST_DISTANCES = 2**25
-"""Distances held at once, 128 MiB."""
+"""Distances held at once; they take 128 MiB."""
 
 
 def silhouettes(points: Tensor, clusters: Tensor, k: int) -> Tensor:
-    """s of all points: (n, D), (n,) → (n,) in [-1, 1]; 0 where there are not two clusters.
+    """s of all points: (n, D), (n,) → (n,) in [-1, 1]; 0 if there are fewer than two clusters.
 
-    Exact: every distance counts, in slices of rows. A point alone in its cluster has s = 0.
+    Exact: every distance counts; rows are processed in slices. A point alone in its cluster has s = 0.
     """
     every, slice_ = torch.arange(len(points), device=points.device), max(MOST_DISTANCES // len(points), 1)
     slices = torch.split(every, slice_)
@@ -24,12 +24,12 @@ def silhouettes(points: Tensor, clusters: Tensor, k: int) -> Tensor:
 
 
 def distances(points: Tensor, rows: Tensor) -> Tensor:
-    """From some rows (m,) of the points (n, D) to all: (m, n)."""
+    """Distances from some rows (m,) of the points (n, D) to all points: (m, n)."""
     return torch.cdist(points[rows], points).scatter_(1, rows[:, None], 0.0)
 
 
 def silhouettes_of(between: Tensor, rows: Tensor, clusters: Tensor, k: int) -> Tensor:
-    """s of some rows (m,) by their distances to all points (m, n): (m,)."""
+    """s of some rows (m,), from their distances to all points (m, n): (m,)."""
     members = (clusters[:, None] == torch.arange(k, device=clusters.device)).to(between)
     sizes = members.sum(0)
     if int((sizes > 0).sum()) < 2:

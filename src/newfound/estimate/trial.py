@@ -1,4 +1,4 @@
-"""What an estimate is made of: its settings, one clustering for each number of clusters, and the verdict."""
+"""The parts of an estimate: its settings, a trial for each number of clusters, and the verdict."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -20,24 +20,25 @@ class EstimateConfig:
     algorithm: Literal["auto", "dtc", "gcd", "silhouette"] = setting(
         "auto",
         "dtc hides known classes from the network, gcd does not, silhouette is for vectors and needs no "
-        "network; auto: silhouette, for images dtc, or gcd for mixed piles and few known classes",
+        "network; auto: silhouette for vectors; for images dtc, or gcd if the pile is mixed or known classes "
+        "are few",
     )
     max_novel: Positive = setting(99, "largest number of novel classes to consider")
     probe_classes: Count = setting(
-        0, "dtc: known classes hidden from the network; 0: an eighth, at least 4 or a half"
+        0, "dtc: known classes hidden from the network; 0: an eighth, but at least 4, or half if fewer than 8"
     )
     anchor_share: ProperShare = setting(0.6, "dtc: share of the probe classes whose clusters are given")
     theta: ShareBelowOne = setting(0.01, "dtc: clusters below this share of the largest do not count")
-    restarts: Positive = setting(10, "dtc, gcd: k-means restarts; the tightest clustering counts")
-    iterations: Positive = setting(100, "iterations of k-means at most")
+    restarts: Positive = setting(10, "dtc, gcd: k-means restarts; the tightest clustering is kept")
+    iterations: Positive = setting(100, "dtc, gcd: iterations of k-means, at most")
 
 
 PUBLISHED: Mapping[str, Overrides] = {"imagenet-30": {"probe_classes": 82, "anchor_share": 0.9, "theta": 0.3}}
-"""DTC's values for a benchmark; our defaults are those for CIFAR100."""
+"""DTC's values for a benchmark; our defaults are its values for CIFAR100."""
 
 
 def estimate_config(benchmark: str, settings: Overrides) -> EstimateConfig:
-    """Defaults, published values, then `settings` (keys without prefix); every key and value is checked."""
+    """The defaults, overridden by published values, then by `settings` (keys without prefix), all checked."""
     values = asdict(EstimateConfig()) | dict(PUBLISHED.get(benchmark.rpartition("-")[0], {}))
     for key in settings:
         check_known("setting", PREFIX + key, [PREFIX + name for name in values])
@@ -46,33 +47,33 @@ def estimate_config(benchmark: str, settings: Overrides) -> EstimateConfig:
 
 @dataclass(frozen=True)
 class Features:
-    """What is clustered: N labelled and M unlabelled images, D features each."""
+    """The features to cluster: of N labelled and M unlabelled images, D each."""
 
     labelled: "Tensor"
     """(N, D)"""
     classes: "Tensor"
-    """(N,) from 0 on"""
+    """(N,) counted from 0"""
     pile: "Tensor"
     """(M, D)"""
     mixed: bool = False
-    """Whether some of the pile are of the labelled classes."""
+    """Whether some images of the pile are of the labelled classes."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One clustering, with `extra` clusters beyond one for each class of the labelled images."""
+    """One clustering, with `extra` more clusters than there are classes of labelled images."""
 
     extra: Count
     num_novel: Count
     """The number of novel classes if this is the right clustering."""
     accuracy: float | None = None
-    """Hungarian accuracy on the labelled images whose clusters were not given; None if none was clustered."""
+    """Hungarian accuracy on the labelled images whose clusters were not given; None if there are none."""
     silhouette: float | None = None
-    """Of all images whose clusters were not given; None for GCD's."""
+    """Mean silhouette of all images whose clusters were not given; None for GCD's algorithm."""
     counted: float | None = None
-    """The number of novel classes that all trials together suggest, where that is asked."""
+    """The number of novel classes that all trials together suggest, if the algorithm tells."""
     missed_by: float | None = None
-    """The factor by which it is usually off at most; None if unknown."""
+    """The factor by which `counted` may usually be off; None if unknown."""
 
     def __str__(self) -> str:
         accuracy = [] if self.accuracy is None else [f"accuracy {self.accuracy:.1%}"]
@@ -82,19 +83,19 @@ class Trial:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The number of novel classes, with the smallest and largest that are plausible."""
+    """The number of novel classes, with the smallest and the largest plausible number."""
 
     num_novel: int
     low: int
     high: int
     extra: int | None
-    """Of the trial that decided; None if all of them together did."""
+    """`extra` of the trial that decided; None if all trials together did."""
     preferred: dict[str, int]
     """Criterion → the `extra` at which it peaks."""
 
 
 def most_extra(num_unlabelled: int, config: EstimateConfig) -> int:
-    """The most extra clusters to try: a class has at least two images."""
+    """The most extra clusters to try; a class must have at least two images."""
     return min(config.max_novel, max(num_unlabelled // 2, 1))
 
 
