@@ -32,15 +32,15 @@ class Algorithm:
     """Whether a network is trained for the features; if not, they are the vectors themselves."""
 
 
-def _none(num_known: int, config: EstimateConfig) -> int:
+def _hide_none(num_known: int, config: EstimateConfig) -> int:
     """Hide no class."""
     return 0
 
 
 ALGORITHMS = {
     "dtc": Algorithm(num_probes, lambda most: most + 1, dtc_trials, dtc_estimate),
-    "gcd": Algorithm(_none, gcd_most_trials, gcd_trials, gcd_estimate),
-    "silhouette": Algorithm(_none, None, peak_trials, peak_estimate, trained=False),
+    "gcd": Algorithm(_hide_none, gcd_most_trials, gcd_trials, gcd_estimate),
+    "silhouette": Algorithm(_hide_none, None, peak_trials, peak_estimate, trained=False),
 }
 
 

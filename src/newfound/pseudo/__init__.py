@@ -1,1 +1,1 @@
-"""Pseudo-labels of unlabelled samples that several methods share; none carries a gradient."""
+"""Pseudo-labels and clusterings that several methods share; none carries a gradient."""

@@ -1,11 +1,11 @@
-"""k-means in which some samples, the anchors, stay in their clusters; all restarts run side by side.
+"""k-means in which some samples, the anchors, stay in their clusters; all restarts run in parallel.
 
     minimise  sum_i min_c || x_i - mu_c ||²  +  sum_j || a_j - mu_(y_j) ||²   over the centres mu
 
-An anchor counts only through its class's sum, so it never enters the products with the centres; and a centre
-whose cluster neither gained nor lost a sample has not moved, so its distances still hold.
+Anchors enter only through the sums of their classes, so they take no part in the products with the centres. A
+centre whose cluster neither gained nor lost a sample has not moved, so its distances are kept.
 
-Shapes: n points x, anchors a of A classes y, D features, k clusters, the anchors' first, R restarts.
+Shapes: n points x, anchors a of A classes y, D features, k clusters (the anchors' first), R restarts.
 """
 
 import math
@@ -16,25 +16,27 @@ import torch.nn.functional as F
 from torch import Tensor
 
 MOST_DISTANCES = 2**28
-"""Distances held at once, 1 GiB; more restarts than fit take turns."""
-SWAPS, STEPS = 8, 10
-"""Swaps that are tried side by side, and the steps after which they are compared."""
+"""Distances held at once; they take 1 GiB. If not all restarts fit, they run in groups."""
+SWAPS = 8
+"""Swaps that are tried in parallel."""
+STEPS = 10
+"""Iterations of k-means after which swaps are compared."""
 
 
 @dataclass(frozen=True)
 class Anchors:
-    """Statistics of the samples whose clusters are fixed."""
+    """Sums over the samples whose clusters are fixed."""
 
     sums: Tensor
     """(A, D)"""
     counts: Tensor
     """(A,)"""
     squares: Tensor
-    """() the sum of all squared norms."""
+    """() sum of all squared norms"""
 
     @classmethod
     def of(cls, samples: Tensor, classes: Tensor, number: int) -> "Anchors":
-        """Samples (a, D) of classes (a,) → the sums of `number` classes."""
+        """Samples (a, D) of classes (a,) → the sums of the `number` classes."""
         members = (classes[:, None] == torch.arange(number, device=classes.device)).to(samples)
         return cls(members.T @ samples, members.sum(0), samples.double().square().sum())
 
@@ -48,7 +50,7 @@ class Anchors:
         return F.pad(self.sums, (0, 0, 0, free)), F.pad(self.counts, (0, free))
 
     def inertia(self, centres: Tensor) -> Tensor:
-        """Squared distances to the anchors' own centres, summed: (R, k, D) → (R,)."""
+        """The sum of squared distances from the anchors to their own centres: (R, k, D) → (R,)."""
         own = centres[:, : len(self.sums)].double()
         crossed = (own * self.sums).sum((1, 2))
         return self.squares - 2 * crossed + (own.square().sum(2) * self.counts).sum(1)
@@ -59,14 +61,14 @@ class Clusters:
     """One clustering."""
 
     labels: Tensor
-    """(n,) the cluster of each point."""
+    """(n,) cluster of each point"""
     centres: Tensor
     """(k, D)"""
     inertia: float
 
 
 class KMeans:
-    """k-means for any number of clusters up to `most`; smaller numbers use the first of the same seeds."""
+    """k-means for any number of clusters up to `most`; fewer clusters use the first of the same seeds."""
 
     def __init__(
         self,
@@ -78,8 +80,8 @@ class KMeans:
         iterations: int,
         anchors: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        """Points (n, D); anchors are samples (a, D) and their classes (a,), of which each has a sample."""
-        # Distances are differences of products, which lose least when the points lie around zero.
+        """Choose the seeds for points (n, D); anchors are samples (a, D) with classes (a,), none empty."""
+        # Distances are differences of products, which are most precise if the points lie around zero.
         self.shift = points.mean(0)
         self.points, self.iterations = points - self.shift, iterations
         samples, classes = anchors or (points[:0], torch.zeros(0, dtype=torch.int64, device=points.device))
@@ -88,7 +90,7 @@ class KMeans:
         self.seeds = greedy_seeds(self.points, self.anchors.means, most - number, restarts, random)
 
     def __call__(self, k: int) -> Clusters:
-        """The tightest of the restarts with k clusters."""
+        """The clustering into k clusters with the lowest inertia of all restarts."""
         means = self.anchors.means
         group = max(MOST_DISTANCES // (len(self.points) * k), 1)
         best: Clusters | None = None
@@ -103,10 +105,10 @@ class KMeans:
         return best
 
     def improved(self, found: Clusters, rounds: int, random: torch.Generator) -> Clusters:
-        """Clusters that are as tight or tighter, by random swaps (Fränti, 2018); without anchors.
+        """Improve a clustering by random swaps (Fränti, 2018); only without anchors.
 
-        A centre leaves, with a probability of one over what its points lose by it, and a point that is drawn
-        like a seed takes its place. Of the swaps of a round the best is kept if it is better than none.
+        A swap removes a centre, with a probability inverse to the inertia this costs, and puts a new one on a
+        point that is drawn like a seed. The best swap of each round is kept if it lowers the inertia.
         """
         centres, inertia, k = found.centres - self.shift, found.inertia, len(found.centres)
         if k == 1:
@@ -127,7 +129,7 @@ class KMeans:
 
 
 def lloyd(points: Tensor, start: Tensor, anchors: Anchors, iterations: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(n, D), centres (R, k, D) → clusters (R, n), centres (R, k, D), inertia (R,).
+    """Lloyd's algorithm: points (n, D), centres (R, k, D) → clusters (R, n), centres (R, k, D), inertia (R,).
 
     Stops when no point changes its cluster. An empty cluster keeps its centre.
     """
@@ -156,30 +158,33 @@ def lloyd(points: Tensor, start: Tensor, anchors: Anchors, iterations: int) -> t
 
 
 def _scores(points: Tensor, centres: Tensor) -> Tensor:
-    """Squared distances less the squared norms of the points: (n, D), (q, D) → (q, n)."""
+    """Squared distances minus the squared norms of the points: (n, D), (q, D) → (q, n)."""
     return torch.addmm(centres.square().sum(1, keepdim=True), centres, points.T, alpha=-2)
 
 
 def _nearest(scores: Tensor, R: int) -> tuple[Tensor, Tensor]:
-    """(R k, n) → the best cluster of each point, counted over all restarts, and its score: (R, n) both."""
+    """(R k, n) → the nearest cluster of each point, numbered across restarts, and its score: both (R, n)."""
     k = len(scores) // R
     least, labels = scores.view(R, k, -1).min(1)
     return labels + k * torch.arange(R, device=scores.device)[:, None], least
 
 
 def _sums(points: Tensor, labels: Tensor, wanted: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """Of the points in the `wanted` clusters, ascending: (n, D), (R, n), (q,) → sums (q, D), counts (q,)."""
+    """Sums (q, D) and counts (q,) of the points (n, D) with labels (R, n) in the `wanted` clusters (q,).
+
+    `wanted` is ascending.
+    """
     ids, order = labels.flatten().sort(stable=True)
     is_wanted = torch.zeros(number, dtype=torch.bool, device=points.device).index_fill_(0, wanted, True)
     rows = (order % len(points))[is_wanted[ids]]
     counts = ids.bincount(minlength=number)[wanted]
-    # Rows of a bag are added one after the other, so the same clusters give the same bits, on a GPU too.
+    # Rows of a bag are added one after another, so the same clusters give the same bits, on a GPU too.
     sums = F.embedding_bag(rows, points, counts.cumsum(0) - counts, mode="sum")
     return sums, counts
 
 
 def squared_distances(centres: Tensor, points: Tensor, squares: Tensor) -> Tensor:
-    """(q, D), (n, D), the squared norms of the points (n,) → (q, n)."""
+    """Squared distances of centres (q, D) and points (n, D) with squared norms (n,): (q, n)."""
     return _scores(points, centres).add_(squares).clamp_(min=0)
 
 
@@ -188,9 +193,9 @@ def greedy_seeds(
 ) -> Tensor:
     """Greedy k-means++ (Arthur and Vassilvitskii, 2007), all restarts at once: (n, D), (A, D) → (R, number).
 
-    A seed is drawn with a probability proportional to its squared distance to the nearest centre so far, the
-    `given` ones included; of several draws the one that lowers the sum of these distances most is kept. A
-    seed does not depend on later ones, so the first of many seeds serve fewer clusters.
+    A seed is drawn with a probability proportional to its squared distance to the nearest centre so far,
+    including the `given` ones. Of several draws, the one that lowers the sum of these distances most is kept.
+    A seed does not depend on later ones, so the first seeds also serve fewer clusters.
     """
     n, device = len(points), points.device
     trials, each = 2 + int(math.log(len(given) + number)), torch.arange(restarts, device=device)
@@ -212,7 +217,7 @@ def greedy_seeds(
 
 
 def _draw(weights: Tensor, number: int, random: torch.Generator) -> Tensor:
-    """Rows with probabilities proportional to the weights: (R, n) → (R, number)."""
+    """Draw rows with probabilities proportional to the weights: (R, n) → (R, number)."""
     cumulative = weights.double().cumsum(1)
     marks = torch.rand(len(weights), number, dtype=torch.float64, generator=random, device=weights.device)
     found = torch.searchsorted(cumulative, marks * cumulative[:, -1:])

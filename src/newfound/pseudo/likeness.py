@@ -1,23 +1,25 @@
-"""How much an image of a pile looks like one of a known class, and how many of them do.
+"""How much each image of a pile looks like a known class, and what share of the pile is of known classes.
 
     s(x) = <x, labelled> + <x, means> - 2 <x, pile>
 
-<x, .> is the mean cosine with the nearest vectors, and the cosine with the nearest of the means of the known
-classes. Labelled images tell which s is usual. They taught the metric, though, so they are nearer to each
-other in it than new images of their classes are: s of a labelled image is what it would be had that image
-been left out. Then as many of the known images of a pile exceed a quantile of the labelled as of these:
+<x, labelled> and <x, pile> are mean cosines with the nearest vectors; <x, means> is the cosine with the
+nearest mean of a known class. Labelled images show which s is usual. However, the metric was learnt from
+them, so they are nearer to each other in it than new images of their classes are. Therefore s of a labelled
+image is computed as if that image had been left out. The same share of the known images in a pile as of the
+labelled images then exceeds a quantile of the labelled ones:
 
     pi = min_q  P_pile(s > t_q) / (1 - q),  t_q the q-quantile of the labelled
 
-Where there is a wide gap in the s of a pile, and the labelled are like what is above it, pi is the share
-above. Otherwise, where the s form two groups that are clearly apart (Otsu's criterion), pi is the share of
-the upper one, if the labelled are near it. That also holds where the known images of a pile all differ a
-little from the labelled ones, by their light or their place.
+If the s of a pile have a wide gap, and the labelled images are like those above it, pi is the share above.
+Otherwise, if the s form two clearly separated groups (Otsu's criterion) and the labelled images are near the
+upper one, pi is the share of that group. This also works if all known images in a pile differ a little from
+the labelled ones, for example in lighting or place.
 
-Classes need not have the same sizes in the pile as among the labelled. r is how many images of the pile look
-more like a class than half of its labelled ones do, by <x, labelled> + <x, means>, over how many of these do.
-Of the nearest, a quarter of the labelled images of x's class count, and r times as many of the pile, so that
-a class is not denser there for being larger. In the quantiles a labelled image has the weight r of its class.
+Classes need not have the same sizes in the pile as among the labelled images. r of a class is the number of
+images in the pile that look more like it than half of its labelled images do, by <x, labelled> + <x, means>,
+over the number of labelled images that do. The nearest vectors are a quarter of the labelled images of x's
+class, and r times as many of the pile, so that a class does not seem denser there because it is larger. In
+the quantiles a labelled image has the weight r of its class.
 
 Shapes: N labelled and n unlabelled vectors, P features, C classes.
 """
@@ -30,28 +32,31 @@ from torch import Tensor
 
 from newfound.pseudo.metric import CHUNK
 
-LABELLED, UNLABELLED = (5, 50), (2, 100)
-"""The fewest and the most nearest ones that count."""
+LABELLED = (5, 50)
+"""Fewest and most nearest labelled images."""
+UNLABELLED = (2, 100)
+"""Fewest and most nearest images of the pile."""
 QUANTILES = (0.5, 0.6, 0.7)
-"""q; where hardly any novel image looks so known, and still many labelled ones do."""
+"""q: hardly any novel image exceeds these quantiles, and still many labelled ones do."""
 FEW = 0.08
-"""The share of known images that a pile must seem to have, to hold any."""
-MIDDLE, STRAYS = (0.05, 0.95), 0.002
-"""The median of the images above a gap is between these quantiles of the labelled; the share of a pile that a
-gap may hold."""
+"""A pile in which the share of known images seems to be this or less is taken to hold none."""
+MIDDLE = (0.05, 0.95)
+"""Quantiles of the labelled images between which the median of the images above a gap must lie."""
+STRAYS = 0.002
+"""Share of a pile that may lie within a gap."""
 RARE = 1e-6
-"""The weight of a class that the pile does not seem to hold."""
+"""Least weight of a class, for those that the pile does not seem to hold."""
 CLEAR = 0.8
-"""The share of the variance that two groups explain if they are clearly apart; of even values it is 3/4."""
+"""Share of the variance that two clearly separated groups explain; for uniform values it is 3/4."""
 
 
 def left_out(points: Tensor, labels: Tensor, whiten: Tensor) -> Tensor:
-    """Points (N, P), classes (N,), W (P, P) → (N, P): W x / |W x|, had x not contributed to W.
+    """Points (N, P), classes (N,), W (P, P) → (N, P): W x / |W x| if x had not contributed to W.
 
-    W = A^(-1/2) with A the covariance within classes, shrunk. A without x_i is A - g r r^T / (N - C), r its
-    difference from the mean of its class and g = n / (n - 1) for n images of it. Products with the others are
-    then <W x_i + c W r, W y>, c = g <W r, W x_i> / (N - C - g |W r|²) (Sherman and Morrison), and x_i has the
-    squared length |W x_i|² + c <W r, W x_i>, in place of that of a unit vector.
+    W = A^(-1/2), where A is the shrunk covariance within classes. A without x_i is A - g r r^T / (N - C),
+    where r is the difference of x_i from the mean of its class and g = n / (n - 1) for a class of n images.
+    Products with the others are then <W x_i + c W r, W y>, c = g <W r, W x_i> / (N - C - g |W r|²) (Sherman
+    and Morrison), and the squared length of x_i is |W x_i|² + c <W r, W x_i>.
     """
     sizes = labels.bincount()
     means = points.new_zeros(len(sizes), points.shape[1]).index_add_(0, labels, points) / sizes[:, None]
@@ -63,13 +68,13 @@ def left_out(points: Tensor, labels: Tensor, whiten: Tensor) -> Tensor:
 
 
 class Likeness:
-    """s of the labelled images, each left out, and of those of a pile."""
+    """s of the labelled images, each as if it had been left out, and of the images of a pile."""
 
     def __init__(self, known: Tensor, left: Tensor, labels: Tensor, pile: Tensor) -> None:
-        """Unit vectors of the labelled (N, P), the same left out, their classes (N,), the pile's (n, P)."""
+        """Labelled unit vectors (N, P), the same from `left_out`, classes (N,), and the pile (n, P)."""
         self.pile, self.num_labelled = pile, len(known)
         self.x = torch.cat([left, pile])
-        """What is compared with the others, (N + n, P)."""
+        """(N + n, P) x, labelled images first"""
         sizes = labels.bincount()
         sums = known.new_zeros(len(sizes), known.shape[1]).index_add_(0, labels, known)
         cosines = self.x @ F.normalize(sums, dim=-1).T
@@ -77,12 +82,12 @@ class Likeness:
         cosines[: len(known)].scatter_(1, labels[:, None], (left * others).sum(1, keepdim=True))
         nearest_mean, self.classes = cosines.max(1)
         self.part = (sizes / 4).clamp(*LABELLED) / sizes
-        """The part of a class that counts (C,)."""
+        """(C,) share of the labelled images of a class that count as nearest"""
         own = torch.full_like(self.classes, -1)
         own[: len(known)] = torch.arange(len(known))
         k = self.part[self.classes] * (sizes[self.classes] - (own >= 0).long())
         self.near = nearest(self.x, known, k, own) + nearest_mean
-        """<x, labelled> + <x, means> (N + n,)."""
+        """(N + n,) <x, labelled> + <x, means>"""
         typical = torch.stack([self.near[: len(known)][labels == c].median() for c in range(len(sizes))])
         above = self.near > typical[self.classes]
         usual, found = (
@@ -91,15 +96,15 @@ class Likeness:
         )
         ratios = found / usual.clamp(min=1)
         self.weights = ratios[labels].clamp(min=RARE)
-        """r (N,), of the labelled images."""
+        """(N,) r of each labelled image's class"""
         every = torch.ones_like(pile[:, 0], dtype=torch.bool)
         self.s = self.near - 2 * self.among(every, sizes * ratios)
-        """(N + n,)"""
+        """(N + n,) s, labelled images first"""
 
     def among(self, rows: Tensor, sizes: Tensor | None = None) -> Tensor:
-        """<x, some of the pile> (N + n,), the rows (n,) being true for them.
+        """<x, part of the pile> (N + n,), for the part that the mask `rows` (n,) selects.
 
-        The sizes (C,) of the classes there, if not given, count the rows that are nearest to each.
+        `sizes` (C,) are those of the classes in it; by default, the number of rows nearest to each class.
         """
         own = torch.full_like(self.classes, -1)
         own[self.num_labelled :][rows] = torch.arange(int(rows.sum()), device=own.device)
@@ -109,29 +114,29 @@ class Likeness:
         return nearest(self.x, self.pile[rows], k.clamp(*UNLABELLED), own)
 
     def share(self) -> tuple[float, bool]:
-        """pi, and whether it is clear from a gap or two groups; 0 if hardly any of the pile looks known."""
+        """pi, and whether a gap or two groups make it clear; 0 if hardly any of the pile looks known."""
         usual, found = self.s[: self.num_labelled], self.s[self.num_labelled :]
-        told = share_above_gap(usual, found)
-        if told is None:
-            told = upper_share(usual, found)
-        share = known_share(usual, self.weights, found) if told is None else told
-        return (share, told is not None) if share > FEW else (0.0, False)
+        clear = share_above_gap(usual, found)
+        if clear is None:
+            clear = upper_share(usual, found)
+        share = known_share(usual, self.weights, found) if clear is None else clear
+        return (share, clear is not None) if share > FEW else (0.0, False)
 
     def lowest(self, s: Tensor, part: float) -> Tensor:
-        """Which are the part of the pile (n,) that looks least known by s (N + n,)."""
+        """A mask (n,) of the part of the pile that looks least known by s (N + n,)."""
         found = s[self.num_labelled :]
         return found <= found.kthvalue(min(max(round(part * len(found)), 1), len(found))).values
 
     def missed(self, rows: Tensor) -> float:
-        """The share of known images that look no more known than the rows (n,) of the pile."""
+        """The weighted share of labelled images that look no more known than the rows (n,) of the pile."""
         usual, found = self.s[: self.num_labelled], self.s[self.num_labelled :]
         return float(((usual <= found[rows].max()) * self.weights).sum() / self.weights.sum())
 
 
 def share_above_gap(usual: Tensor, found: Tensor) -> float | None:
-    """The share of found (n,) above the uppermost clear gap, if usual (N,) is there too.
+    """The share of `found` (n,) above the uppermost clear gap; None if `usual` (N,) does not lie there too.
 
-    A gap is clear if it is wider than the range of nine tenths of what is above it; it may hold some strays.
+    A gap is clear if it is wider than the range of the middle nine tenths above it; it may hold some strays.
     """
     values, n = found.double().sort(descending=True).values, len(found)
     wide = 1 + int(STRAYS * n)
@@ -145,7 +150,7 @@ def share_above_gap(usual: Tensor, found: Tensor) -> float | None:
 
 
 def upper_share(usual: Tensor, found: Tensor) -> float | None:
-    """The share of the upper of two groups of found (n,), if they are clear and usual (N,) is near it."""
+    """The share of the upper of two groups of `found` (n,); None unless clear and `usual` (N,) is near it."""
     if len(found) == 1:
         return None
     values = found.double().sort().values
@@ -163,7 +168,7 @@ def upper_share(usual: Tensor, found: Tensor) -> float | None:
 
 
 def known_share(usual: Tensor, weights: Tensor, found: Tensor) -> float:
-    """s of labelled images (N,), their weights (N,), s of a pile (n,) → pi."""
+    """s of labelled images (N,), their weights (N,), s of a pile (n,) → pi by quantiles."""
     order, q = usual.argsort(), usual.new_tensor(QUANTILES)
     up_to = weights[order].double().cumsum(0)
     limits = usual[order][torch.searchsorted(up_to, q.double() * up_to[-1])]
@@ -172,9 +177,10 @@ def known_share(usual: Tensor, weights: Tensor, found: Tensor) -> float:
 
 
 def nearest(x: Tensor, others: Tensor, k: Tensor, own: Tensor) -> Tensor:
-    """The mean cosine of vectors (B, P) with the k (B,) nearest others (m, P), the last in part: (B,).
+    """The mean cosine of vectors (B, P) with their k (B,) nearest others (m, P): (B,).
 
-    `own` (B,) is the place of a vector among the others, which does not count; -1 if it is not there.
+    If k is no whole number, the last one counts in part. `own` (B,) is the row of a vector among the others,
+    which does not count; -1 if it is not among them.
     """
     most, means = max(min(math.ceil(k.max()), len(others) - 1), 1), []
     for part, number, place in zip(*(torch.split(each, CHUNK) for each in (x, k, own)), strict=True):

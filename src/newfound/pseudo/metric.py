@@ -1,4 +1,4 @@
-"""The metric that labelled classes teach: whitened within the classes, averaged with the neighbours.
+"""The metric learnt from labelled classes: whitened within the classes, averaged with the neighbours.
 
 Shapes: n points, D features, P principal components.
 """
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 CHUNK = 1000
-"""Vectors whose neighbours are searched at once."""
+"""Vectors whose neighbours are searched for at once."""
 
 
 def principal_components(centred: Tensor, number: int) -> Tensor:
@@ -38,9 +38,9 @@ def spectrum(points: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return values, vectors
 
 
-def shrunk_root(of: tuple[Tensor, Tensor], shrinkage: float) -> Tensor:
+def shrunk_root(eigen: tuple[Tensor, Tensor], shrinkage: float) -> Tensor:
     """The spectrum of S → (S + shrinkage * mean-eigenvalue(S) I)^(-1/2), (P, P) in float32."""
-    values, vectors = of
+    values, vectors = eigen
     if shrinkage == math.inf or values.mean() <= 0:
         return torch.eye(len(values), device=values.device)
     scale = (values.clamp(min=0) + shrinkage * values.mean()).rsqrt()
@@ -48,9 +48,9 @@ def shrunk_root(of: tuple[Tensor, Tensor], shrinkage: float) -> Tensor:
 
 
 def average(x: Tensor, pile: Tensor, k: int) -> Tensor:
-    """Unit vectors (B, P) → the unit vectors of their sums with the k nearest in the pile (n, P).
+    """Unit vectors (B, P) → their sums with the k nearest of the pile (n, P), at unit length.
 
-    A member of the pile is its own nearest neighbour, and so counts twice.
+    A member of the pile is its own nearest neighbour, so it counts twice.
     """
     k = min(k, len(pile))
     sums = [part + pile[(part @ pile.T).topk(k, dim=1).indices].sum(1) for part in torch.split(x, CHUNK)]
@@ -58,5 +58,5 @@ def average(x: Tensor, pile: Tensor, k: int) -> Tensor:
 
 
 def positions(labels: Tensor) -> Tensor:
-    """Classes (n,) → their positions among those that occur (n,)."""
+    """Classes (n,) → their positions (n,) among the classes that occur."""
     return torch.searchsorted(labels.bincount().nonzero().flatten(), labels)

@@ -1,4 +1,4 @@
-"""Pairs of unlabelled samples that are taken to be of one class."""
+"""Pairs of unlabelled samples that are taken to be of the same class."""
 
 import torch
 from torch import Tensor
@@ -6,9 +6,9 @@ from torch import Tensor
 
 @torch.no_grad()
 def equal_top_k(features: Tensor, k: int) -> Tensor:
-    """Ranking statistics: (M, D) → (M, M), whether the k largest features of both are the same set.
+    """Ranking statistics: (M, D) → (M, M), whether both samples have the same set of k largest features.
 
-    Two sets of k are equal iff they share k elements: one product of 0/1 masks instead of M² comparisons.
+    Two sets of size k are equal iff they share k elements: a product of 0/1 masks replaces M² comparisons.
     """
     places = features.topk(k, dim=1).indices
     chosen = torch.zeros_like(features, dtype=torch.float32).scatter(1, places, 1.0)

@@ -13,8 +13,8 @@ from newfound.core.records import Batch, Task, Views
 def sinkhorn(logits: Tensor, eps: float, iterations: int = 3) -> Tensor:
     """Logits (..., M, C) → class probabilities (..., M, C); each class gets about M / C of the samples.
 
-    Each matrix is balanced on its own. In the log domain the two scalings are two log-softmaxes, which cannot
-    overflow; the constant factors of the textbook form cancel in the last one.
+    Each matrix is balanced on its own. In the log domain the two scalings are log-softmaxes, which cannot
+    overflow; the constant factors of the textbook form cancel in the second.
     """
     log_q = logits.float() / eps
     for _ in range(iterations):
@@ -36,8 +36,8 @@ def joint_targets(labels: Tensor, q: Tensor, num_known: int) -> Tensor:
 def unified_targets(logits: Tensor, batch: Batch, views: Views, task: Task, eps: float) -> Tensor:
     """(V, K, B, C) → targets (L, K, B, C) of the L large views: labels for labelled rows, else Sinkhorn.
 
-    Of a mixed pile, each unlabelled row may have any class, and labelled rows count as well, so that all
-    classes get as much of the batch; over-clusters share what their novel classes get.
+    In a mixed pile an unlabelled row may be of any class. Labelled rows are then balanced too, so that all
+    classes get equal parts of the batch; over-clusters share the parts of their novel classes.
     """
     large = logits[: views.large]
     if task.pile == "mixed":
@@ -47,7 +47,7 @@ def unified_targets(logits: Tensor, batch: Batch, views: Views, task: Task, eps:
 
 
 def _mixed_targets(logits: Tensor, labels: Tensor, task: Task, eps: float, iterations: int = 3) -> Tensor:
-    """Logits (L, K, M, C) of unlabelled rows, labels (N,) → targets (L, K, N + M, C), balanced together."""
+    """Logits (L, K, M, C) of unlabelled rows, labels (N,) → targets (L, K, N + M, C), balanced jointly."""
     L, K, _, C = logits.shape
     classes = torch.arange(C, device=labels.device)
     given = torch.where(labels.unsqueeze(-1) == classes, 0.0, -torch.inf).expand(L, K, -1, -1)
