@@ -1,1 +1,1 @@
-"""How good a run is: agreement of clusters with classes, the three protocols, their summary."""
+"""Evaluation: agreement of clusters with classes, the three protocols, outliers and calibration."""

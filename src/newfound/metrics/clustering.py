@@ -8,17 +8,17 @@ from torch import Tensor
 
 
 def confusion(predicted: Tensor, true: Tensor, num_predicted: int, num_true: int) -> Tensor:
-    """Counts of each pair of ids: (n,), (n,) → (P, T) int64."""
+    """The counts of each pair of ids: (n,), (n,) → (P, T) int64."""
     pairs = predicted.long() * num_true + true.long()
     return pairs.bincount(minlength=num_predicted * num_true).view(num_predicted, num_true)
 
 
 def match(table: Tensor) -> Tensor:
-    """The one-to-one assignment that explains most samples: counts (P, T) → true id of each predicted (P,).
+    """The one-to-one assignment that explains most samples: counts (P, T) → true ids of the predicted (P,).
 
-    A predicted id that is left without a partner has -1.
+    A predicted id without a partner gets -1.
     """
-    from scipy.optimize import linear_sum_assignment  # slow to import, and most verbs need none of it
+    from scipy.optimize import linear_sum_assignment  # slow to import, and most verbs do not need it
 
     rows, columns = linear_sum_assignment(table.numpy(), maximize=True)
     assignment = torch.full((len(table),), -1)
@@ -27,7 +27,7 @@ def match(table: Tensor) -> Tensor:
 
 
 def matched_hits(table: Tensor) -> Tensor:
-    """Samples of each true id that the best assignment gets right: counts (P, T) → (T,)."""
+    """The samples of each true id that the best assignment gets right: counts (P, T) → (T,)."""
     assignment = match(table)
     predicted = torch.nonzero(assignment >= 0).flatten()
     true = assignment[predicted]
@@ -53,7 +53,7 @@ def nmi(predicted: Tensor, true: Tensor) -> float:
 
 
 def ari(predicted: Tensor, true: Tensor) -> float:
-    """Rand index adjusted for chance: (n,), (n,) → at most 1, about 0 by chance."""
+    """The Rand index adjusted for chance: (n,), (n,) → at most 1, about 0 by chance."""
     from sklearn.metrics import adjusted_rand_score
 
     return float(adjusted_rand_score(true.cpu().numpy(), predicted.cpu().numpy()))

@@ -1,9 +1,9 @@
-"""Which samples are too far from the centre of their class to belong there, and how many of a pile do.
+"""Samples that are too far from the centre of their class to belong to it, and the known share of a pile.
 
 A distance is 1 - cosine, in units of the median distance in the class, since some classes are wider than
-others. What is usual is learnt from labelled samples, each measured against the centre of the others of its
-class, so that it does not count as nearer than a new one would. As in conformal prediction the limit is a
-distance that a further sample like them exceeds in 3 % of all cases; it takes 33 of them to know one.
+others. Usual distances are those of labelled samples, each measured from the centre of the others of its
+class, so that it is no nearer than a new sample would be. As in conformal prediction, the limit is a distance
+that a further sample of the same kind exceeds in 3 % of all cases; this takes at least 33 labelled samples.
 
 Shapes: n samples, D features, C classes.
 """
@@ -19,15 +19,19 @@ Ints = NDArray[np.integer]
 Flags = NDArray[np.bool_]
 
 KEPT = 0.97
-"""Share of samples like the labelled ones that are near enough to the centres of their classes."""
+"""Share of samples like the labelled ones that are within the limit."""
 TINY = 1e-6
-"""The least median distance: that of equal samples."""
+"""Lower bound of the median distance, for classes of identical samples."""
 FARTHEST = 2.0
-"""No distance is larger."""
-NEAREST, MOST, TRIED = 10, 10_000, 1000
-"""Of `share_known`: neighbours at most; samples among which they are looked for, and of how many."""
+"""The largest possible distance."""
+NEAREST = 10
+"""Neighbours in `share_known`, at most."""
+MOST = 10_000
+"""Samples of each kind among which these neighbours are searched for, at most."""
+TRIED = 1000
+"""Samples of each kind whose neighbours are searched for, at most."""
 SAME = 1 - 1e-5
-"""Cosines above it are of a sample with itself, or with a copy."""
+"""A larger cosine is that of a sample with itself or with a copy."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +39,15 @@ class Extent:
     """How far each class reaches."""
 
     centres: Floats
-    """(C, D) of unit length; zeros for a class without samples."""
+    """(C, D) of unit length; zeros for a class without samples"""
     radii: Floats
-    """(C,) the largest distances from them."""
+    """(C,) largest distances from them"""
 
     @classmethod
     def of(
         cls, vectors: Floats, classes: Ints, num_labelled: int, num_classes: int
     ) -> tuple["Extent", Flags]:
-        """Vectors (n, D) in classes (n,), labelled ones first → their extent, and (n,) which are outside."""
+        """Vectors (n, D) in classes (n,), labelled ones first → their extent, and which are outside (n,)."""
         x, distances = unit(vectors), np.zeros(len(vectors), vectors.dtype)
         centres = np.zeros((num_classes, vectors.shape[1]), vectors.dtype)
         widths, usual = np.ones(num_classes, vectors.dtype), [distances[:0]]
@@ -72,8 +76,9 @@ class Extent:
 def share_known(labelled: Floats, pile: Floats, num_known: int) -> float:
     """The share of a pile (m, D) that seems to be of the known classes of labelled samples (n, D).
 
-    A sample is like known ones if its nearest labelled neighbours are nearer than those in the pile. Half of
-    the known samples in a pile are more so than the median of the labelled ones, and hardly any others.
+    The nearer a sample is to its nearest labelled neighbours, compared with those in the pile, the more known
+    it looks. Half of the known samples in a pile look more known than the median labelled sample, and hardly
+    any novel ones do.
     """
     random = np.random.default_rng(0)
     some = [each[random.permutation(len(each))[:MOST]] for each in (labelled, pile)]
@@ -87,7 +92,7 @@ def share_known(labelled: Floats, pile: Floats, num_known: int) -> float:
 
 
 def _nearness(x: Floats, others: Floats, k: int) -> Floats:
-    """The mean cosine of unit vectors (n, D) with the k nearest others (m, D): (n,)."""
+    """The mean cosine of unit vectors (n, D) with their k nearest others (m, D): (n,)."""
     cosines = x @ others.T
     cosines[cosines > SAME] = -1
     means: Floats = np.partition(cosines, -k)[:, -k:].mean(1)
@@ -95,6 +100,6 @@ def _nearness(x: Floats, others: Floats, k: int) -> Floats:
 
 
 def unit(vectors: Floats) -> Floats:
-    """(n, D) → the same at unit length."""
+    """The vectors (n, D) at unit length."""
     scaled: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return scaled

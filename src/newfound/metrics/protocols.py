@@ -1,21 +1,23 @@
 """The three evaluation protocols as functions of scores and true classes.
 
-Task-aware: images of novel classes, decided among the novel classes only.
-Task-agnostic: images of all classes, decided among all classes, under three ways to match:
+Task-aware: images of novel classes, predicted among the novel classes only.
+Task-agnostic: images of all classes, predicted among all classes, with three kinds of matching:
 
 - `legacy`: as the field reports it. Known classes are not matched. Novel classes are matched within their own
   images but with all ids, so a novel class that a known id swallowed whole still counts as found.
-- `novel-ids`: novel classes are matched with novel ids only; to call a novel image known is an error.
+- `novel-ids`: novel classes are matched with novel ids only; predicting a known class for a novel image is an
+  error.
 - `joint`: one assignment of all ids to all classes over all images.
 
-Generalised: the unlabelled images of a mixed pile, decided among all classes, under the joint matching. This
-is GCD's protocol (its version 2): known classes are Old, novel ones New. Test images are matched apart.
+Generalised: the unlabelled images of a mixed pile, predicted among all classes, with the joint matching. This
+is GCD's protocol (its version 2), where known classes are called Old and novel ones New. Test images are
+matched separately.
 
 Shapes: K heads, n samples, C = C_l + C_u classes. True classes are joint ids, known first; there may be more
-or fewer novel ones than C_u, as happens when C_u is an estimate.
+or fewer novel ones than C_u if that is an estimate.
 
-Deviation: every number is given as the mean over the heads and for the head of lowest loss. The codes of UNO
-and IIC, whose heads share the known logits, give accuracy on known images for that head alone.
+Deviation: every number is given as the mean over the heads and for the head of lowest loss. In the codes of
+UNO and IIC the heads share the known logits, and accuracy on known images is given for that head alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +47,7 @@ MATCHINGS: tuple[Matching, ...] = ("legacy", "novel-ids", "joint")
 
 @dataclass(frozen=True)
 class Clustering:
-    """How one set of clusters agrees with the classes; a class without images has accuracy nan."""
+    """How well one set of clusters agrees with the classes; a class without images has accuracy nan."""
 
     acc: float
     nmi: float
@@ -57,7 +59,7 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Shares:
-    """Accuracy on the images of known classes, of novel classes and of both; nan where there are none."""
+    """Accuracy on the images of known classes, of novel classes and of both; nan without images."""
 
     known: float
     novel: float
@@ -66,17 +68,17 @@ class Shares:
 
 @dataclass(frozen=True)
 class Recognised:
-    """Accuracies under the joint matching, and the shares of images predicted to be of a known class."""
+    """Accuracies with the joint matching, and the shares of images predicted to be of a known class."""
 
     accuracy: Shares
     recognised: float
-    """Of the images of known classes."""
+    """Share among the images of known classes."""
     mistaken: float
-    """Of the images of novel classes."""
+    """Share among the images of novel classes."""
 
 
 def task_aware(scores: Tensor, labels: Tensor, task: Task) -> list[Clustering]:
-    """Each head by the task-aware protocol: (K, n, C_u), (n,) joint ids → K records.
+    """Evaluate each head by the task-aware protocol: (K, n, C_u), (n,) joint ids → K records.
 
     Images of known classes are left out.
     """
@@ -87,7 +89,7 @@ def task_aware(scores: Tensor, labels: Tensor, task: Task) -> list[Clustering]:
 
 
 def clustering(clusters: Tensor, classes: Tensor, num_clusters: int) -> Clustering:
-    """One set of clusters against the classes, both counted from 0: (n,), (n,) → record."""
+    """Compare one set of clusters with the classes, both numbered from 0: (n,), (n,) → record."""
     num_classes = max(num_clusters, int(classes.max()) + 1)
     table = confusion(clusters, classes, num_clusters, num_classes)
     hits, sizes = matched_hits(table).tolist(), table.sum(0).tolist()
@@ -102,12 +104,12 @@ def clustering(clusters: Tensor, classes: Tensor, num_clusters: int) -> Clusteri
 
 
 def task_agnostic(scores: Tensor, labels: Tensor, task: Task) -> list[dict[Matching, Shares]]:
-    """Each head by the task-agnostic protocol: (K, n, C), (n,) joint ids → K times three matchings."""
+    """Evaluate each head by the task-agnostic protocol: (K, n, C), (n,) joint ids → K x three matchings."""
     return [_three_matchings(table, task.num_known) for table in _tables(scores, labels, task)]
 
 
 def generalised(scores: Tensor, labels: Tensor, task: Task) -> list[Recognised]:
-    """Each head by the generalised protocol: (K, n, C), (n,) joint ids → K records."""
+    """Evaluate each head by the generalised protocol: (K, n, C), (n,) joint ids → K records."""
     found = []
     for table in _tables(scores, labels, task):
         as_known = table[: task.num_known].sum(0)
@@ -125,7 +127,7 @@ def _tables(scores: Tensor, labels: Tensor, task: Task) -> Iterator[Tensor]:
 
 
 def _three_matchings(table: Tensor, num_known: int) -> dict[Matching, Shares]:
-    """Counts (C, T) → the accuracies under each matching."""
+    """Counts (C, T) → the accuracies with each matching."""
     known, novel = table[:, :num_known], table[:, num_known:]
     known_hits = int(known.diagonal().sum())
     joint_hits = matched_hits(table)
@@ -152,9 +154,10 @@ def summarise(
     agnostic: Sequence[dict[Matching, Shares]] = (),
     mixed: Sequence[Sequence[Recognised]] = (),
 ) -> Report:
-    """The records of K heads → a report; `best_head` is that of the lowest loss, never chosen by accuracy.
+    """The report of K heads; `best_head` is the one of lowest loss, never chosen by accuracy.
 
-    `mixed` are those of the generalised protocol, if it applies: on the unlabelled and on the test images.
+    `mixed` are the records of the generalised protocol, if it applies: of the unlabelled images and of the
+    test images.
     """
     aware = TaskAware(train=_clusters(train, best_head), test=_clusters(test, best_head))
     if not agnostic:
@@ -199,5 +202,5 @@ def _score(values: Sequence[float], best: int) -> Score:
 
 
 def _or_none(value: float) -> float | None:
-    """JSON has no nan."""
+    """The value, or None for nan, which JSON does not have."""
     return None if isnan(value) else value

@@ -4,13 +4,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Record(BaseModel):
-    """A record that is written as JSON and read back; unknown fields are refused."""
+    """A record that is stored as JSON; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
 
 class Score(Record):
-    """One number; None where nothing was measured."""
+    """One number; None if it could not be measured."""
 
     mean: float | None = None
     best_head: float | None = None
@@ -25,11 +25,11 @@ class Clusters(Record):
     per_class_accuracy: list[float | None]
     cluster_sizes: list[int]
     class_sizes: list[int] | None = None
-    """Missing in records of early versions."""
+    """None in records of early versions."""
 
 
 class TaskAware(Record):
-    """Images of novel classes, decided among the novel classes."""
+    """Images of novel classes, predicted among the novel classes."""
 
     train: Clusters
     test: Clusters
@@ -44,7 +44,7 @@ class Accuracies(Record):
 
 
 class TaskAgnostic(Record):
-    """All test images, decided among all classes, under three matchings."""
+    """All test images, predicted among all classes, with three kinds of matching."""
 
     legacy: Accuracies
     novel_ids: Accuracies = Field(alias="novel-ids")
@@ -61,14 +61,14 @@ class Recognition(Accuracies):
 
 
 class Generalised(Record):
-    """The unlabelled and the test images of a mixed pile, decided among all classes, one matching for all."""
+    """The unlabelled and the test images of a mixed pile, predicted among all classes, matched jointly."""
 
     train: Recognition
     test: Recognition
 
 
 class Report(Record):
-    """The protocols; k-means on raw pixels has only the first, and only mixed piles have the last."""
+    """The three protocols; k-means on raw pixels has only the first, and only mixed piles have the last."""
 
     task_aware: TaskAware
     task_agnostic: TaskAgnostic | None = None
