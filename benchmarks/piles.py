@@ -25,9 +25,9 @@ from newfound.core.records import Task
 from newfound.core.source import PileKind
 from newfound.data.vectors import from_embeddings
 from newfound.metrics.protocols import generalised
-from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
 from newfound.run.models import Provenance, Versioned
+from newfound.run.pile import Assignments
 from newfound.run.provenance import provenance
 
 KNOWN = 20

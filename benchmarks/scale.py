@@ -31,8 +31,8 @@ from pydantic import BaseModel
 from benchmarks.embed import QUALITY, finish, pictures, resident_mib, started
 from newfound.core.files import atomic, read_record, write_record
 from newfound.metrics.clustering import hungarian_accuracy
-from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
+from newfound.run.pile import Assignments
 from newfound.run.provenance import provenance
 from newfound.run.recipe import VECTOR_METHOD
 

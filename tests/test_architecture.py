@@ -32,7 +32,7 @@ TRAINING = (
 """What must never see the hidden labels."""
 WITHOUT_TORCH = (
     *("core.errors", "core.files", "core.source", "core.settings", "core.registry", "metrics.report"),
-    *("run.models", "run.folder", "run.assignments", "run.pile", "review.review", "review.export"),
+    *("run.models", "run.folder", "run.pile", "review.review", "review.export"),
 )
 """What verbs need that compute nothing."""
 

@@ -20,8 +20,8 @@ from newfound.data.augment.recipes import Perturb
 from newfound.data.loader import Loader
 from newfound.data.parquet import Made, Shards
 from newfound.data.vectors import Vectors, from_embeddings, read_embeddings, unit_vectors
-from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
+from newfound.run.pile import Assignments
 from newfound.run.preflight import preflight
 from newfound.run.trained import Trained
 

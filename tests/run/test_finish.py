@@ -20,10 +20,9 @@ from newfound.data.holdout import hold_back
 from newfound.data.vectors import from_embeddings
 from newfound.methods.iic import IIC
 from newfound.metrics.calibration import temperature
-from newfound.run.assignments import COLUMNS, Assignments, write_csv
 from newfound.run.finish import collapse_warnings, curves, known_warnings
 from newfound.run.models import Classes, EpochLine, Results
-from newfound.run.pile import Pile
+from newfound.run.pile import COLUMNS, Assignments, Pile, write_csv
 from newfound.run.recipe import recipe_name
 from newfound.run.run import Run
 from newfound.run.trained import Trained

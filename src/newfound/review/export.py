@@ -21,7 +21,7 @@ from newfound.data.members import is_there, read_image
 from newfound.data.parquet import import_pyarrow
 from newfound.review.edits import UNSORTED_ID
 from newfound.review.review import Review
-from newfound.run.assignments import inert, write_csv
+from newfound.run.pile import inert, write_csv
 
 Value = str | int | float | bool | None
 Write = Callable[..., object]

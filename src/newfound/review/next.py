@@ -12,8 +12,8 @@ from newfound.data.decode import digests_of
 from newfound.data.files import MISSING, labelled_files, unlabelled_files
 from newfound.data.members import is_there
 from newfound.review.review import Review
-from newfound.run.assignments import write_csv
 from newfound.run.folder import Folder
+from newfound.run.pile import write_csv
 
 log = logging.getLogger(__name__)
 

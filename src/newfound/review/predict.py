@@ -15,9 +15,9 @@ from newfound.data.dataset import counted
 from newfound.data.folders import pile_files
 from newfound.data.parquet import Answered, Answers, import_pyarrow, parquet_files
 from newfound.review.review import Review
-from newfound.run.assignments import COLUMNS
 from newfound.run.folder import Folder
 from newfound.run.parts import NAME, Done, PartsReport, announce, in_parts, work_through
+from newfound.run.pile import COLUMNS
 from newfound.run.trained import Predictor, takes_vectors
 
 log = logging.getLogger(__name__)

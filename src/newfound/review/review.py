@@ -43,10 +43,9 @@ from newfound.review.replay import (
     shares_after,
     split_parts,
 )
-from newfound.run.assignments import COLUMNS, Assignments, inert, write_csv
 from newfound.run.folder import Folder
 from newfound.run.models import Classes, Versioned
-from newfound.run.pile import Pile
+from newfound.run.pile import COLUMNS, Assignments, Pile, inert, write_csv
 
 if TYPE_CHECKING:
     from newfound.run.trained import Prediction

@@ -19,7 +19,6 @@ from newfound.engine.device import precision_name
 from newfound.engine.evaluate import Viewer, outside, scores_of
 from newfound.metrics.calibration import temperature
 from newfound.metrics.outliers import Extent, Flags, Floats, share_known
-from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
 from newfound.run.models import (
     Calibration,
@@ -30,7 +29,7 @@ from newfound.run.models import (
     Execution,
     Results,
 )
-from newfound.run.pile import Pile
+from newfound.run.pile import Assignments, Pile
 from newfound.run.provenance import peak_memory, provenance
 from newfound.run.recipe import encoder_name, recipe_name
 from newfound.run.training import Training, best_head

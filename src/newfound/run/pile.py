@@ -1,8 +1,11 @@
-"""The predictions of a run on its unlabelled images, kept in pile.safetensors."""
+"""The predictions of a run on its pile (pile.safetensors) and the class of each image (assignments.csv)."""
 
-from collections.abc import Mapping, Sequence
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +13,68 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from newfound.core.errors import Hint
-from newfound.core.files import UNSEALED, read_tensors, reading, write_tensors
-from newfound.core.source import PileKind
+from newfound.core.files import UNSEALED, read_tensors, read_text, reading, write_tensors, write_text
+from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.metrics.outliers import Extent, Flags
-from newfound.run.assignments import Assignments
+from newfound.run.models import Classes
 
 Floats = NDArray[np.floating]
+COLUMNS = ("image", "class", "kind", "confidence", "nearest")
+"""The header of assignments.csv."""
+
+
+@dataclass(frozen=True)
+class Assignments:
+    """The class of each unlabelled image, in the order of the data set, before any edits."""
+
+    images: Sequence[str]
+    ids: NDArray[np.integer]
+    """The most probable class, known ones first; in a novel pile always a novel one, C_l .. C - 1."""
+    confidence: NDArray[np.floating]
+    """Its softmax probability among the classes that an image may have."""
+    unsorted: Flags
+    """Whether the image is too far from that class to belong to it."""
+    num_known: int
+
+    def sizes(self, num_classes: int) -> list[int]:
+        """The number of images in each class, without unsorted ones."""
+        sizes: list[int] = np.bincount(self.ids[~self.unsorted], minlength=num_classes).tolist()
+        return sizes
+
+    def digest(self, source: Source) -> str:
+        """A digest of the images, their order and classes; it stays if the folder of `source` moves."""
+        names = "\0".join(source.relative(self.images))
+        digest = blake2b(names.encode("utf-8", "surrogateescape"), digest_size=8)
+        places = np.where(self.unsorted, -1 - self.ids, self.ids)
+        digest.update((places - self.num_known).astype(np.int64).tobytes())
+        return digest.hexdigest()
+
+    def write(self, path: Path, classes: Classes) -> None:
+        """Write them as CSV."""
+        named = [(name, "known") for name in classes.known] + [(name, "novel") for name in classes.novel]
+        rows = zip(self.images, self.ids.tolist(), self.confidence, self.unsorted.tolist(), strict=True)
+        lines = (
+            (image, *((UNSORTED, UNSORTED) if far else named[key]), f"{confidence:.4f}", named[key][0])
+            for image, key, confidence, far in rows
+        )
+        write_csv(path, COLUMNS, lines)
+
+    @classmethod
+    def read(cls, path: Path, classes: Classes) -> "Assignments":
+        """Read a file that `write` wrote."""
+        place = {name: index for index, name in enumerate([*classes.known, *classes.novel])}
+        with reading(path, "the file of this run's assignments", hint=Hint.RETRY):
+            rows = list(csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True))
+            return cls(
+                images=[row["image"] for row in rows],
+                ids=np.array(
+                    [place[row["nearest" if row["class"] == UNSORTED else "class"]] for row in rows],
+                    dtype=np.int64,
+                ),
+                confidence=np.array([row["confidence"] for row in rows], dtype=np.float32),
+                unsorted=np.array([row["class"] == UNSORTED for row in rows], dtype=bool),
+                num_known=len(classes.known),
+            )
 
 
 @dataclass(frozen=True)
@@ -29,13 +88,12 @@ class Pile:
     features: Floats
     """(n, D) half-precision features of the encoder."""
     comparable: bool
-    """Whether the joint logits can tell known from novel."""
+    """Whether the joint logits of known and of novel classes can be compared."""
     kind: PileKind = "novel"
-    """Whether known classes were among those that an image may have."""
     extent: Extent | None = None
-    """How far the classes reach among the vectors; None for images."""
+    """How far the classes extend among the vectors; None for images."""
     digests: Sequence[str] = ()
-    """(n,) of the contents of the images, if they come from files."""
+    """(n,) digests of the image files; empty if the images do not come from files."""
     labelled: Mapping[str, int] = field(default_factory=dict)
     """The digest of each labelled image → its class."""
 
@@ -55,13 +113,13 @@ class Pile:
 
     @cached_property
     def shares(self) -> Floats:
-        """(n, C) probabilities that decide: among all classes, or among the novel ones, 0 for the known."""
+        """(n, C) probabilities by which images are assigned; in a novel pile they are 0 for known classes."""
         if self.kind == "mixed":
             return self.joint
         return np.pad(self.novel, ((0, 0), (self.num_known, 0)))
 
     def assignments(self, images: Sequence[str], unsorted: Flags | None = None) -> Assignments:
-        """The most probable class of each image; that of a labelled image for a copy of it."""
+        """The most probable class of each image; a copy of a labelled image gets its class."""
         ids, confidence = self.shares.argmax(1), self.shares.max(1)
         unsorted = np.zeros(len(images), dtype=bool) if unsorted is None else unsorted.copy()
         for row, digest in enumerate(self.digests):
@@ -76,24 +134,24 @@ class Pile:
             arrays |= {"centres": self.extent.centres, "radii": self.extent.radii}
         arrays |= {"digests": packed(self.digests), "labelled": packed(list(self.labelled))}
         arrays["labels"] = np.array(list(self.labelled.values()), np.int64)
-        # Strides are not stored.
+        # safetensors does not store strides.
         arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
         facts = {"comparable": "yes" if self.comparable else "no", "kind": self.kind}
         write_tensors(path, save(arrays, facts | UNSEALED))
 
     @classmethod
     def read(cls, path: Path) -> "Pile":
-        """A file that `write` wrote."""
+        """Read a file that `write` wrote."""
         with reading(path, "the file of this run's predictions", hint=Hint.RETRY):
             arrays, facts = read_tensors(path, load)
             scores, logits, features = (arrays[name] for name in ("scores", "logits", "features"))
-            labels, (number, novel), both = arrays["labels"], scores.shape, logits.shape[1]
-            lengths = {"scores": number, "logits": number, "features": number, "centres": both, "radii": both}
+            labels, (n, C_u), C = arrays["labels"], scores.shape, logits.shape[1]
+            lengths = {"scores": n, "logits": n, "features": n, "centres": C, "radii": C}
             floats = {name: each for name, each in arrays.items() if name in lengths}
             finite = all(each.dtype.kind == "f" and np.isfinite(each).all() for each in floats.values())
             fitting = all(each.shape[:1] == (lengths[name],) for name, each in floats.items())
-            numbered = labels.dtype.kind == "i" and np.isin(labels, range(both)).all()
-            if not (finite and fitting and numbered and novel <= both and features.ndim == 2):
+            numbered = labels.dtype.kind == "i" and np.isin(labels, range(C)).all()
+            if not (finite and fitting and numbered and C_u <= C and features.ndim == 2):
                 raise ValueError("its arrays are not finite or do not fit each other")
             kind: PileKind = "mixed" if facts.get("kind") == "mixed" else "novel"
             extent = Extent(arrays["centres"], arrays["radii"]) if "radii" in arrays else None
@@ -104,13 +162,31 @@ class Pile:
             )
 
 
+def inert(name: str) -> str:
+    """The class name, quoted if a spreadsheet would take it for a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@")) else name
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write a header and one line per row, atomically."""
+    out = io.StringIO()
+    # Some readers take an unquoted carriage return for the end of a line.
+    plain, quoted = (
+        csv.writer(out, lineterminator="\n", quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+    )
+    plain.writerow(columns)
+    for row in map(list, rows):
+        (quoted if any("\r" in str(value) for value in row) else plain).writerow(row)
+    write_text(path, out.getvalue())
+
+
 def packed(digests: Sequence[str]) -> NDArray[np.uint8]:
-    """(n,) digests of one length → (n, length) their characters; a header of a file would be too small."""
+    """(n,) digests of one length → (n, length) characters; the header of a file could not hold them."""
     return np.frombuffer("".join(digests).encode(), np.uint8).reshape(len(digests), -1 if digests else 0)
 
 
 def unpacked(characters: NDArray[np.uint8]) -> list[str]:
-    """What was `packed`."""
+    """The digests that `packed` packed."""
     return [bytes(row).decode() for row in characters]
 
 

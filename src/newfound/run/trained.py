@@ -29,10 +29,9 @@ from newfound.engine.checkpoint import load_strictly
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.embedding import Embedder
 from newfound.engine.evaluate import Viewer, outside, scores_of
-from newfound.run.assignments import Assignments
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings, load_data
-from newfound.run.pile import Pile
+from newfound.run.pile import Assignments, Pile
 from newfound.run.recipe import build_method, stored_recipe
 from newfound.run.training import State, best_head, check_same_images
 
