@@ -1,4 +1,4 @@
-"""Progress events: one after each epoch, and after each trial of an estimate."""
+"""Progress events: one after each epoch and one after each trial of an estimate."""
 
 import logging
 import time
@@ -12,36 +12,41 @@ log = logging.getLogger(__name__)
 PAUSE = 5.0
 """Seconds between two lines of progress."""
 HEADLINES = {"task_aware.train.acc": "task-aware", "generalised.train.all": "generalised"}
-"""The numbers that progress shows: the last that was measured."""
+"""The scores that progress shows, the last one that was measured, and their names."""
 ENOUGH = 3.0
-"""Seconds of training that tell how long all of it takes."""
-LONG, VERY_LONG = 60.0, 1200.0
-"""Seconds; what takes longer is announced, with advice."""
+"""Seconds of training after which the remaining time can be predicted."""
+LONG = 60.0
+"""If more seconds than this remain, they are announced."""
+VERY_LONG = 1200.0
+"""If more seconds than this remain, advice is given as well."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch has ended; `scores` are the headline numbers in the epochs that are evaluated."""
+    """An epoch has ended; `scores` is empty if it was not evaluated."""
 
     record: EpochRecord
     scores: Mapping[str, float]
     ahead: float = 0.0
-    """The work of the stages that follow, in epochs of this one."""
+    """The work of the following stages, in epochs of this one."""
 
     @property
     def seconds_left(self) -> float:
-        """To the end of the call, all stages together, as far as they can be foreseen."""
+        """The predicted time to the end of the call, including later stages."""
         return (self.record.epochs - self.record.epoch - 1 + self.ahead) * self.record.seconds
 
 
 @dataclass(frozen=True)
 class TrialDone:
-    """A trial of an estimate has ended: the number of trials done, of how many at most, and its seconds."""
+    """A trial of an estimate has ended."""
 
     trial: Trial
     done: int
+    """How many trials are done."""
     of: int
+    """How many there will be, at most."""
     seconds: float
+    """How long this trial took."""
 
 
 Event = Epoch | TrialDone
@@ -49,38 +54,38 @@ Watch = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """Watch nothing."""
+    """Do nothing."""
 
 
 def never() -> bool:
-    """Stop only at the end."""
+    """False: do not stop early."""
     return False
 
 
 def duration(seconds: float) -> str:
-    """In words: `40 seconds`, `12 minutes`, `3.5 hours`."""
+    """A duration in words: `40 seconds`, `12 minutes`, `3.5 hours`."""
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 class Stopped(BaseException):
-    """The run stopped early, at a checkpoint."""
+    """The run has stopped early, at a checkpoint."""
 
 
 class LogProgress:
-    """Logs a line every few seconds: the time left, the losses, and ACC where the truth is known.
+    """Log a line every few seconds: the time left, the losses, and ACC if there is ground truth.
 
-    The first and the last event of a stage are always logged, and once the time to the end of a long call.
+    The first and the last event of a stage are always logged, and, once, the time to the end of a long call.
     """
 
     def __init__(self, advice: str = "") -> None:
-        """`advice` is what to do if it takes very long."""
+        """`advice` says what to do if the call takes very long."""
         self._acc, self._last, self._advice = "", 0.0, advice
         self._trained, self._announced = 0.0, False
 
     def announce(self, event: Epoch) -> None:
-        """Log the time to the end of the call, once it can be foreseen."""
+        """Log the time to the end of the call as soon as it can be predicted."""
         self._trained += event.record.seconds
         if not self._announced and self._trained >= ENOUGH:
             self._announced, left = True, event.seconds_left
@@ -101,7 +106,7 @@ class LogProgress:
             log.info("%s %d/%d  %.0f s left  %s", stage, done, of, (of - done) * seconds, detail)
 
     def detail(self, event: Event) -> str:
-        """An event in words; the last ACC is repeated until the next one."""
+        """The event in words; the last ACC is repeated until the next one is measured."""
         if isinstance(event, TrialDone):
             return str(event.trial)
         record = event.record

@@ -1,4 +1,4 @@
-"""The records of a run: one definition each, for writing, for reading and for Python callers."""
+"""The records of a run, each defined once for writing, reading and Python callers."""
 
 from typing import Literal
 
@@ -11,11 +11,11 @@ from newfound.metrics.report import Generalised, Record, TaskAgnostic, TaskAware
 
 Setting = bool | int | float | str
 Settings = dict[str, Setting]
-"""Resolved settings under the names that `key=value` uses."""
+"""Resolved settings by the keys that `key=value` uses."""
 
 
 class Versioned(Record):
-    """A file of another schema version is refused."""
+    """A record with a schema version; files of other versions are refused."""
 
     schema_version: Literal[1] = 1
 
@@ -30,13 +30,13 @@ class Request(Versioned):
     versions: dict[str, Count] = Field(default_factory=dict)
     """Stage → the `cache_version` of its code."""
     command: str | None = None
-    """The command that started the run, if it was one."""
+    """The command that started the run; None if it was started from Python."""
 
     def differences(self, other: "Request") -> list[str]:
         """The names of the settings and data options that differ.
 
-        Neither where a benchmark's files lie nor the number of processes matters. A run that has only
-        pretrained on own images may have no number of novel classes yet.
+        The location of a benchmark's files and the number of processes do not matter. A run on a user's own
+        images that has only pretrained may not have a number of novel classes yet.
         """
         mine, theirs = (
             {"method": each.method}
@@ -52,16 +52,16 @@ class Request(Versioned):
 
 
 class Timing(Record):
-    """What a stage took."""
+    """The time that a stage took."""
 
     seconds: NonNegative
-    """Without compilation."""
+    """Excluding compilation."""
     compile_seconds: NonNegative = 0.0
     images: Count | None = None
 
 
 class Reused(Timing):
-    """A stage that an earlier run trained: what it took there, and how."""
+    """How a stage was trained; in results.json, by an earlier run."""
 
     mode: str
     commit: str
@@ -69,7 +69,7 @@ class Reused(Timing):
 
 
 class Session(Record):
-    """What trained a stage from an epoch on."""
+    """The conditions under which a stage was trained from an epoch on."""
 
     stage: str
     epoch: Count
@@ -80,14 +80,15 @@ class Session(Record):
 
 
 class Execution(Record):
-    """How the steps ran."""
+    """How the training steps were executed."""
 
     precision: str
     mode: dict[str, str]
+    """Stage → mode."""
 
 
 class CurvePoint(Record):
-    """One epoch of a curve; most epochs are not evaluated."""
+    """One epoch of a curve; without `scores` if it was not evaluated."""
 
     epoch: Count
     lr: NonNegative
@@ -111,7 +112,7 @@ class Classes(Record):
     known: list[str]
     novel: list[str]
     ids: list[int] | None = None
-    """Of both, for good; None: 0, 1, ..."""
+    """Permanent ids of all classes, known ones first; None for 0, 1, ..."""
 
     @property
     def by_id(self) -> dict[int, str]:
@@ -121,7 +122,7 @@ class Classes(Record):
 
 
 class EstimatedNumber(Record):
-    """The number of novel classes where it was estimated."""
+    """An estimated number of novel classes, with its range."""
 
     num_novel: Count
     algorithm: str
@@ -130,18 +131,18 @@ class EstimatedNumber(Record):
 
 
 class Calibration(Record):
-    """Whether confidence means what it says."""
+    """The calibration of confidence."""
 
     temperature: float = 1.0
-    """Scores are divided by it; what makes confidence fit on known images that training did not see."""
+    """Scores are divided by it; it was fitted on known images that training did not see."""
     images: int = 0
-    """How many; 0 where the confidence is not calibrated."""
+    """How many images it was fitted on; 0 if the confidence is not calibrated."""
     error: float | None = None
-    """Expected calibration error on the unlabelled images, where their classes are known."""
+    """Expected calibration error on the unlabelled images; None without ground truth."""
 
 
 class Provenance(Record):
-    """Where a number comes from."""
+    """The code, versions and hardware behind a number."""
 
     commit: str
     versions: dict[str, str]
@@ -153,7 +154,7 @@ class Results(Versioned):
 
     method: str
     recipe: str
-    """Whose values: `published`, `newfound` (ours), `default`, `matched`, a variation or `custom`."""
+    """Whose settings: `published`, `newfound` (ours), `default`, `matched`, a variation or `custom`."""
     benchmark: str
     pile: PileKind = "novel"
     subset: Positive | None = None
@@ -170,35 +171,35 @@ class Results(Versioned):
     reused: dict[str, Reused] = Field(default_factory=dict)
     peak_memory_gib: NonNegative | None = None
     encoder_revision: str | None = None
-    """Which pretrained weights the encoder started from; None for an encoder without any."""
+    """The pretrained weights that the encoder started from; None if there were none."""
     embedded_by: EncoderVersion | None = None
-    """What made the vectors that the run is about, where that is known."""
+    """The encoder that made the vectors, if known; None for images."""
     best_head: Count = 0
     curves: dict[str, list[CurvePoint]] = Field(default_factory=dict)
     classes: Classes | None = None
     cluster_sizes: list[Count] = Field(default_factory=list)
     """Images in each novel class."""
     known_sizes: list[Count] | None = None
-    """Images in each known class; None where the pile is novel."""
+    """Images of the pile in each known class; None if there are none in a novel pile."""
     unsorted: int = 0
-    """Images that are too far from the class they are most like."""
+    """Images that are too far from their most probable class."""
     warnings: list[str] = Field(default_factory=list)
     task_aware: TaskAware | None = None
     """None without ground truth."""
     task_agnostic: TaskAgnostic | None = None
     generalised: Generalised | None = None
-    """Of mixed piles."""
+    """None unless the pile is mixed."""
     calibration: Calibration = Field(default_factory=Calibration)
     note: str | None = None
 
     @property
     def seconds(self) -> float:
-        """Of all stages that this run trained, without compilation."""
+        """The time of all stages that this run trained, excluding compilation."""
         return sum(stage.seconds for stage in self.timing.values())
 
 
 class Estimate(Versioned):
-    """estimate.json: the trials so far and, at the end, the number of novel classes."""
+    """estimate.json: the trials so far and, once finished, the number of novel classes."""
 
     newfound: str
     method: str
@@ -207,7 +208,7 @@ class Estimate(Versioned):
     images: str
     """Fingerprint of the images and the known labels."""
     sample: Count | None = None
-    """Unlabelled vectors that it rests on, if there are more."""
+    """How many unlabelled vectors it is based on; None for all."""
     num_known: Count
     num_hidden: Count
     seconds: NonNegative = 0.0
@@ -217,7 +218,7 @@ class Estimate(Versioned):
     low: Count | None = None
     high: Count | None = None
     extra: Count | None = None
-    """Of the trial that decided."""
+    """`extra` of the trial that decided."""
     preferred: dict[str, Count] = Field(default_factory=dict)
     """Criterion → the `extra` at which it peaks."""
     warnings: list[str] = Field(default_factory=list)
@@ -229,31 +230,34 @@ class Estimate(Versioned):
 
 
 class Trust(Versioned):
-    """trust.json: how well known classes were found again when they were hidden."""
+    """trust.json: how well hidden known classes were found again.
+
+    If there were several trials with different hidden classes, numbers are means or sums over them, but
+    `hidden` and `number` are those of the first.
+    """
 
     hidden: list[str]
     images: Count
     """Images of the hidden classes."""
     accuracy: float
-    """On them, of the head that is used, the one of lowest loss."""
+    """Accuracy on them, of the head of lowest loss."""
     mean_accuracy: float
-    """Over all heads."""
+    """Mean accuracy of all heads."""
     largest_class: float | None = None
     """Share of the largest hidden class: the accuracy of putting all images into one class."""
     known_images: int = 0
-    """Images of known classes in the pile; 0 if it was not mixed."""
+    """Images of known classes in the pile; 0 unless it is mixed."""
     recognised: float | None = None
-    """Share of them that are predicted to be of a known class."""
+    """Share of the images of known classes that are predicted to be of a known class."""
     mistaken: float | None = None
-    """Share of the images of hidden classes that are."""
+    """Share of the images of hidden classes that are predicted to be of a known class."""
     number: EstimatedNumber | None = None
-    """How many hidden classes an estimate finds; None if that was not tried."""
+    """The estimated number of hidden classes; None if it was not estimated."""
     kmeans: float | None = None
-    """Accuracy of k-means on the same vectors; None if discovery saw images."""
+    """Accuracy of k-means on the same vectors; None for images."""
     calibration_error: float | None = None
-    """How far the confidence is off on average, images of hidden classes included."""
+    """Expected calibration error on all images of the pile."""
     unsorted: float = 0.0
-    """Share of the images that were not sorted into any class, though all are of one."""
+    """Share of the images that were not sorted into a class, although all belong to one."""
     accuracies: list[float] = Field(default_factory=list)
-    """In each of several trials with other hidden classes: the numbers above are then means and sums, and
-    `hidden` and `number` are those of the first."""
+    """Accuracy of each trial; empty if there was only one."""

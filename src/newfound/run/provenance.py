@@ -1,4 +1,4 @@
-"""Provenance of a number: commit, versions, hardware, memory."""
+"""The provenance of numbers: commit, versions, hardware, memory."""
 
 import os
 import platform
@@ -15,9 +15,9 @@ from newfound.run.models import Provenance
 
 @cache
 def commit() -> str:
-    """The commit of this source tree, with `+changes` if it has any; `unknown` outside a checkout.
+    """The commit of this source tree, with `+changes` if there are any; `unknown` outside a checkout.
 
-    NEWFOUND_COMMIT names it where the tree travels without its history.
+    The environment variable NEWFOUND_COMMIT names it for a tree without its history.
     """
     if named := os.environ.get("NEWFOUND_COMMIT"):
         return named
@@ -32,21 +32,21 @@ def commit() -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    # Without optional locks: one that is left when we are killed would block the repository.
+    # No optional locks: if we are killed, a stale one would block the repository.
     call, here = ["git", "-C", str(folder), *arguments], os.environ | {"GIT_OPTIONAL_LOCKS": "0"}
     done = subprocess.run(call, capture_output=True, text=True, check=True, env=here)
     return done.stdout.strip()
 
 
 def provenance(device: torch.device) -> Provenance:
-    """Where the numbers of a record come from."""
+    """The provenance of numbers that are computed now on this device."""
     names = ("torch", "numpy", "scikit-learn", "scipy", "pillow")
     versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
     return Provenance(commit=commit(), versions=versions, hardware=hardware(device))
 
 
 def peak_memory(device: torch.device) -> float:
-    """GiB: of the GPU if there is one, else of this process since its start; 0 where that is unknown."""
+    """Peak memory in GiB: of the GPU if that is the device, else of this process; 0 if unknown."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**30
     try:
