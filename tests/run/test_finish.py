@@ -171,7 +171,7 @@ def test_curves_keep_the_evaluated_epochs_or_all() -> None:
     ("sizes", "words"),
     [
         ([3, 4, 5], []),
-        ([4, 0, 4], ["1 of the 3 novel classes that were looked for have no images, and are left out: b."]),
+        ([4, 0, 4], ["Novel classes without images are left out (1 of 3): b."]),
         ([1, 1, 9], ["c holds 82%"]),
         ([5, 6], []),
         ([1, 20], ["b holds 95%"]),

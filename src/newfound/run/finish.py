@@ -19,6 +19,7 @@ from newfound.engine.device import precision_name
 from newfound.engine.evaluate import Viewer, outside, scores_of
 from newfound.metrics.calibration import temperature
 from newfound.metrics.outliers import Extent, Flags, Floats, share_known
+from newfound.metrics.report import Report
 from newfound.run.folder import Folder
 from newfound.run.models import (
     Calibration,
@@ -34,20 +35,20 @@ from newfound.run.provenance import peak_memory, provenance
 from newfound.run.recipe import encoder_name, recipe_name
 from newfound.run.training import Training, best_head
 
-LOOK_KNOWN = 0.1
-"""The share of a pile of novel classes that may seem to be known without a warning."""
+SEEM_KNOWN = 0.1
+"""The share of a novel pile that may seem to be of known classes without a warning."""
 MANY = 100_000
-"""Images that are compared with each other, at most; for that they are decoded once more."""
+"""At most this many images are searched for near-duplicates, since they have to be decoded again."""
 
 
 def finish(training: Training, method: Method, source: Source, given: Split) -> Results:
-    """Predict the unlabelled images, evaluate where the truth is known, and write everything.
+    """Predict the unlabelled images, evaluate if there is ground truth, and write everything.
 
-    `given` also has the labelled images that training did not see. Edits refer to the assignments they began
-    with, so those are kept.
+    `given` includes the labelled images that were held back from training. Edits refer to the assignments on
+    which they were made, so the assignments of an edited run stay as they are.
     """
-    folder, recipe, account = training.folder, training.recipe, training.account
-    split, head, viewer = training.whole.split, best_head(training.lines), training.viewer(method)
+    folder, split = training.folder, training.whole.split
+    head, viewer = best_head(training.lines), training.viewer(method)
     known, number = training.data.class_names[: method.task.num_known], method.task.num_novel
     novel = list(novel_names(known, number))
     classes = Classes(known=list(known), novel=novel, ids=source.ids_of(known, number))
@@ -56,7 +57,7 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
     calibration = _calibrated(training, method, head)
     logits, scores = (each[head].cpu().numpy() / calibration.temperature for each in predicted)
     pile = Pile(scores, logits, features.cpu().numpy(), method.joint, split.pile)
-    pile = _with_contents(pile, given) if source.labelled else pile
+    pile = _with_digests(pile, given) if source.labelled else pile
     unsorted, vectors = None, _vectors(given, training, viewer)
     if vectors:
         pile, unsorted = _with_extent(pile, given, training, viewer, vectors)
@@ -65,21 +66,43 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
     if folder.edits.exists() and folder.assignments.exists():
         assigned = Assignments.read(folder.assignments, classes)
     assigned.write(folder.assignments, classes)
-    sizes = assigned.sizes(method.task.num_classes)
-    known_sizes, novel_sizes = sizes[: len(known)], sizes[len(known) :]
-    evaluator, origin = training.evaluator(method, training.whole), provenance(training.device)
-    report = evaluator(head, predicted) if evaluator else None
-    if evaluator:
+    report = None
+    if evaluator := training.evaluator(method, training.whole):
+        report = evaluator(head, predicted)
         error = evaluator.calibration_error(assigned.ids, assigned.confidence)
         calibration = calibration.model_copy(update={"error": error})
-    results = Results(
+    warnings = [
+        *collapse_warnings(assigned.sizes(method.task.num_classes)[len(known) :], novel),
+        *(known_warnings(*vectors, len(known)) if vectors and split.pile == "novel" else ()),
+        *(duplicate_warnings(given.unlabelled.names) if source.unlabelled else ()),
+    ]
+    results = _results(training, method, source, classes, assigned, warnings, report, calibration)
+    write_record(folder.results, results)
+    return results
+
+
+def _results(
+    training: Training,
+    method: Method,
+    source: Source,
+    classes: Classes,
+    assigned: Assignments,
+    warnings: list[str],
+    report: Report | None,
+    calibration: Calibration,
+) -> Results:
+    """The record of the run."""
+    recipe, account, split = training.recipe, training.account, training.whole.split
+    origin, sizes = provenance(training.device), assigned.sizes(method.task.num_classes)
+    known_sizes, novel_sizes = sizes[: len(classes.known)], sizes[len(classes.known) :]
+    return Results(
         method=recipe.method,
         recipe=recipe_name(recipe, source, split.look),
         benchmark=source.title,
         pile=split.pile,
         subset=source.subset,
         held_out=source.held_out,
-        estimate=_estimated(folder, source),
+        estimate=_estimated(training.folder, source),
         seed=recipe.run.seed,
         config=recipe.flat() | {"views": source.views},
         **dict(origin) | {"versions": origin.versions | _encoder(method, recipe, source, split.look)},
@@ -90,26 +113,20 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
         peak_memory_gib=max(account.peak_memory_gib, round(peak_memory(training.device), 3)),
         encoder_revision=(source.frozen or method.encoder).revision or None,
         embedded_by=source.embedded_by,
-        best_head=head,
+        best_head=best_head(training.lines),
         curves=curves(training.lines),
         classes=classes,
         cluster_sizes=novel_sizes,
         known_sizes=known_sizes if split.pile == "mixed" or any(known_sizes) else None,
         unsorted=int(assigned.unsorted.sum()),
-        warnings=[
-            *collapse_warnings(novel_sizes, classes.novel),
-            *(known_warnings(*vectors, len(known)) if vectors and split.pile == "novel" else ()),
-            *(duplicate_warnings(given.unlabelled.names) if source.unlabelled else ()),
-        ],
+        warnings=warnings,
         **dict(report or {}),
         calibration=calibration,
     )
-    write_record(folder.results, results)
-    return results
 
 
 def _encoder(method: Method, recipe: Recipe, source: Source, look: Look) -> dict[str, str]:
-    """Which encoder made the features, with its revision, and the sizes that it takes and gives."""
+    """The encoder of the features in words: its name, revision, and input and output sizes."""
     made = source.embedded_by
     if look.kind == "vectors":
         pixels = made.preprocessing.partition(" pixels")[0] if made else ""
@@ -120,7 +137,7 @@ def _encoder(method: Method, recipe: Recipe, source: Source, look: Look) -> dict
 
 
 def _calibrated(training: Training, method: Method, head: int) -> Calibration:
-    """The temperature that fits the known images which training did not see, if there are enough of them."""
+    """The temperature that fits the known images held back from training, if there are any."""
     if training.held is None:
         return Calibration()
     images, labels = training.held
@@ -128,17 +145,17 @@ def _calibrated(training: Training, method: Method, head: int) -> Calibration:
     return Calibration(temperature=temperature(scores, labels.cpu()), images=len(labels))
 
 
-def _with_contents(pile: Pile, split: Split) -> Pile:
-    """With what the images are known by, wherever their files are."""
+def _with_digests(pile: Pile, split: Split) -> Pile:
+    """The pile with the digests of its images and of the labelled ones."""
     labelled = dict(zip(split.labelled.contents(), split.labels.tolist(), strict=False))
     return replace(pile, digests=split.unlabelled.contents(), labelled=labelled)
 
 
 def _vectors(split: Split, training: Training, viewer: Viewer) -> tuple[Floats, Floats] | None:
-    """Those that the network was given, of the labelled images and of the pile; images have none.
+    """The input vectors of the labelled images and of the pile; None if the input is images.
 
-    A network that was trained on the labelled images has them nearer to their centres than others, so its
-    features are of no use for distances.
+    Distances need input vectors: in the features of a trained network, labelled images are nearer to the
+    centres of their classes than others.
     """
     if split.look.kind != "vectors":
         return None
@@ -150,9 +167,9 @@ def _vectors(split: Split, training: Training, viewer: Viewer) -> tuple[Floats, 
 def _with_extent(
     pile: Pile, split: Split, training: Training, viewer: Viewer, vectors: tuple[Floats, Floats]
 ) -> tuple[Pile, Flags]:
-    """With the extent of the classes among the vectors, and which images are outside.
+    """The pile with the extent of its classes, and which images are outside.
 
-    It is that of the vectors that were trained on, and tells the others as it will tell new ones.
+    The extent is that of the vectors that were trained on; it is applied to all others as to new images.
     """
     run, found = training.recipe.run, pile.shares.argmax(1)
     rows = sample_rows(len(found), run.sample, run.seed).numpy()
@@ -166,7 +183,7 @@ def _with_extent(
 
 
 def _estimated(folder: Folder, source: Source) -> EstimatedNumber | None:
-    """The number of novel classes if it was estimated, here or by the run that this one repeats."""
+    """The number of novel classes and its range, if it was estimated."""
     if not source.estimated or source.num_novel is None:
         return None
     made = folder.read_estimate()
@@ -175,7 +192,7 @@ def _estimated(folder: Folder, source: Source) -> EstimatedNumber | None:
 
 
 def curves(lines: Sequence[EpochLine]) -> dict[str, list[CurvePoint]]:
-    """The evaluated epochs of each stage, or all of them where none was evaluated."""
+    """The evaluated epochs of each stage, or all of its epochs if none was evaluated."""
     stages: dict[str, list[CurvePoint]] = {}
     for line in lines:
         point = CurvePoint(epoch=line.epoch, lr=line.lr, losses=line.losses, scores=line.scores)
@@ -184,18 +201,18 @@ def curves(lines: Sequence[EpochLine]) -> dict[str, list[CurvePoint]]:
 
 
 def known_warnings(labelled: Floats, pile: Floats, num_known: int) -> list[str]:
-    """Of vectors (n, D) and (m, D): known classes in a pile that is said to hold none."""
+    """Warn of known classes in a novel pile, by labelled vectors (n, D) and those of the pile (m, D)."""
     share = share_known(labelled, pile, num_known) if len(pile) else 0.0
-    if share <= LOOK_KNOWN:
+    if share <= SEEM_KNOWN:
         return []
     return [
         f"About {share:.0%} of the unlabelled images seem to be of known classes. Start a new run with pile "
-        '"mixed" to sort them into those.'
+        '"mixed" to assign them to these classes.'
     ]
 
 
 def duplicate_warnings(paths: Sequence[str]) -> list[str]:
-    """Image files that show the same."""
+    """Warn of near-duplicates among the image files."""
     pixels, kept, _ = decode_all(paths[:MANY], (SIDE, SIDE), strict=False)
     groups = near_duplicates(pixels.float().mean(1).round().byte().numpy())
     if not groups:
@@ -209,7 +226,7 @@ def duplicate_warnings(paths: Sequence[str]) -> list[str]:
 
 
 def collapse_warnings(cluster_sizes: Sequence[int], names: Sequence[str]) -> list[str]:
-    """Empty clusters, and one that holds most of the images (of two, nearly all)."""
+    """Warn of empty clusters, and of one that holds most of the images (nearly all if there are two)."""
     total = sum(cluster_sizes)
     if not total:
         return []
@@ -217,14 +234,14 @@ def collapse_warnings(cluster_sizes: Sequence[int], names: Sequence[str]) -> lis
     warnings = []
     if empty:
         warnings.append(
-            f"{len(empty)} of the {len(names)} novel classes that were looked for have no images, and are "
-            f"left out: {shortened(empty, 5)}."
+            f"Novel classes without images are left out ({len(empty)} of {len(names)}): "
+            f"{shortened(empty, 5)}."
         )
     largest = max(range(len(cluster_sizes)), key=lambda index: cluster_sizes[index])
     share = cluster_sizes[largest] / total
     if len(cluster_sizes) > 1 and share > (0.5 if len(cluster_sizes) > 2 else 0.9):
         warnings.append(
-            f"{names[largest]} holds {share:.0%} of the images: the classes may have collapsed, or one is "
-            "far larger than the others."
+            f"{names[largest]} holds {share:.0%} of the images: the classes may have collapsed, or it is far "
+            "larger than the others."
         )
     return warnings
