@@ -1,4 +1,4 @@
-"""Estimate the number of novel classes from vectors, or the features of a network."""
+"""Estimate the number of novel classes, from vectors or from the features of a network."""
 
 import logging
 import time
@@ -30,8 +30,8 @@ from newfound.run.recipe import build_stage, probe_recipe
 from newfound.run.training import Training
 
 log = logging.getLogger(__name__)
-WHERE = {"num_novel", "estimated", "labelled", "unlabelled", "arrays"}
-"""What an estimate does not depend on: the number itself, and where the images lie."""
+IRRELEVANT = {"num_novel", "estimated", "labelled", "unlabelled", "arrays"}
+"""Fields of a source on which an estimate does not depend: the number itself and the images' location."""
 
 
 def estimate(
@@ -44,10 +44,10 @@ def estimate(
     should_stop: Callable[[], bool],
     ahead: float,
 ) -> Estimate:
-    """Estimate the number of novel classes and return what estimate/estimate.json then holds.
+    """Estimate the number of novel classes and write estimate/estimate.json.
 
-    Neither the truth of the unlabelled images nor the number that the data set may have is used. `ahead` is
-    how much work follows it.
+    Neither the ground truth nor the number of novel classes in the data set is used. `ahead` is the work that
+    follows the estimate.
     """
     split = replace(in_memory(data, recipe.run.sample, recipe.run.seed).split, num_novel=None)
     config = resolved(
@@ -77,27 +77,40 @@ def estimate(
         else:
             features = _vectors(split, resolve_device(probe.run.device))
             log.info("estimating the number of novel classes among %s vectors", f"{len(features.pile):,}")
-        device = features.pile.device
-        random = generator(device, probe.run.seed, "estimate")
-        most = most_extra(len(split.unlabelled), config)
-        done, start = {trial.extra: trial for trial in record.curve}, time.perf_counter()
-        for trial in algorithm.trials(features, config, random, dict(done)):
-            if trial.extra not in done:
-                seconds, start = time.perf_counter() - start, time.perf_counter()
-                done[trial.extra] = trial
-                curve = [done[extra] for extra in sorted(done)]
-                record = record.model_copy(update={"curve": curve, "seconds": record.seconds + seconds})
-                write_record(folder.estimate, record)
-                if algorithm.most_trials:
-                    watch(TrialDone(trial, len(done), algorithm.most_trials(most), seconds))
-            if should_stop():
-                raise Stopped
-        found = algorithm.verdict(record.curve)
+        record = _with_trials(folder, record, features, config, probe.run.seed, watch, should_stop)
+        found, most = algorithm.verdict(record.curve), most_extra(number, config)
         warnings = warnings_for(found, split.num_known, num_hidden, most, config.max_novel)
-        facts = asdict(found) | {"warnings": warnings, "provenance": provenance(device)}
+        facts = asdict(found) | {"warnings": warnings, "provenance": provenance(features.pile.device)}
         record = record.model_copy(update=facts)
         write_record(folder.estimate, record)
         return record
+
+
+def _with_trials(
+    folder: Folder,
+    record: Estimate,
+    features: Features,
+    config: EstimateConfig,
+    seed: int,
+    watch: Watch,
+    should_stop: Callable[[], bool],
+) -> Estimate:
+    """Make the trials that the record lacks; it is written after each."""
+    algorithm, most = ALGORITHMS[config.algorithm], most_extra(len(features.pile), config)
+    random = generator(features.pile.device, seed, "estimate")
+    done, start = {trial.extra: trial for trial in record.curve}, time.perf_counter()
+    for trial in algorithm.trials(features, config, random, dict(done)):
+        if trial.extra not in done:
+            seconds, start = time.perf_counter() - start, time.perf_counter()
+            done[trial.extra] = trial
+            curve = [done[extra] for extra in sorted(done)]
+            record = record.model_copy(update={"curve": curve, "seconds": record.seconds + seconds})
+            write_record(folder.estimate, record)
+            if algorithm.most_trials:
+                watch(TrialDone(trial, len(done), algorithm.most_trials(most), seconds))
+        if should_stop():
+            raise Stopped
+    return record
 
 
 def _features(
@@ -109,7 +122,10 @@ def _features(
     should_stop: Callable[[], bool],
     ahead: float,
 ) -> Features:
-    """Train a network on the known classes that are not hidden; encode the labelled images and the pile."""
+    """Train a network on the known classes that are not hidden, and embed the images with it.
+
+    The labelled features are those of the hidden classes, or of all known classes if none is hidden.
+    """
     shown, labelled, classes = split, split.labelled, split.labels
     if num_hidden:
         shown, labelled, classes = hide_classes(split, num_hidden)
@@ -127,7 +143,7 @@ def _features(
 
 
 def _vectors(split: Split, device: torch.device) -> Features:
-    """The first view of all vectors."""
+    """The first view of every vector."""
     look = split.look
     known, pile = (
         evaluation_view(each.take(torch.arange(len(each))), look.size, look.kind, look.mean, look.std)
@@ -137,12 +153,12 @@ def _vectors(split: Split, device: torch.device) -> Features:
 
 
 def _continued(folder: Folder, new: Estimate) -> Estimate:
-    """The estimate in the folder if it asks the same, else the new one; any other is refused."""
+    """The estimate in the folder, or else the new one; an estimate of something else is refused."""
     found = folder.read_estimate()
     if found is None:
         return new
     then, now = (
-        each.settings | each.source.model_dump(exclude=WHERE) | {"images": each.images}
+        each.settings | each.source.model_dump(exclude=IRRELEVANT) | {"images": each.images}
         for each in (found, new)
     )
     if differing := sorted(key for key in then | now if then.get(key) != now.get(key)):
@@ -152,7 +168,7 @@ def _continued(folder: Folder, new: Estimate) -> Estimate:
 
 
 def _settings(probe: Recipe, config: EstimateConfig) -> Settings:
-    """Those that decide an estimate: of pretraining if a network is trained, of the run, and its own."""
+    """The settings that decide an estimate: its own, the run's, and pretraining's if a network is trained."""
     trained = ALGORITHMS[config.algorithm].trained
     stages, run = tuple(f"{stage}." for stage in probe.pretraining if trained), asdict(probe.run)
     settings: Settings = {
@@ -162,7 +178,7 @@ def _settings(probe: Recipe, config: EstimateConfig) -> Settings:
 
 
 def _fingerprint(split: Split) -> str:
-    """Of the images and the labels of the known classes."""
+    """A fingerprint of the images and of the labels of the known classes."""
     labels = split.labels.cpu().numpy().tobytes()
     parts = (split.labelled.fingerprint(), split.unlabelled.fingerprint())
     return blake2b("/".join(parts).encode() + labels, digest_size=16).hexdigest()
