@@ -1,11 +1,11 @@
 """Work on many images part by part, on this machine or on a Ray cluster; each part is published whole."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from newfound.core.errors import DataError, Hint
 from newfound.core.files import check_fits, free_disk, in_units, reading
@@ -98,7 +98,7 @@ class ClusterWorker(Generic[P]):
     def __init__(self, parts: Sequence[P], make: Callable[[], Work[P]]) -> None:
         self.parts, self.work = parts, make()
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, batch: Mapping[str, Iterable[int]]) -> Mapping[str, list[int] | list[str]]:
         """The rows of parts → what was done with them."""
         # Processes that are forked from one of Ray's may hang, and on another thread none is.
         with ThreadPoolExecutor(1) as thread:

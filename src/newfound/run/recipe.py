@@ -19,7 +19,7 @@ from newfound.engine.step import Extra
 from newfound.estimate.trial import PREFIX
 from newfound.losses.divergence import inter_class, intra_class
 from newfound.nn.encoders import build_encoder, encoder_for
-from newfound.run.models import Request
+from newfound.run.models import Request, Settings
 
 DEFAULT_METHOD, VECTOR_METHOD, MIXED_METHOD = "iic", "centroids", "simgcd"
 """For images, for vectors, and for mixed piles of images."""
@@ -98,7 +98,7 @@ def _constrained(c: ConstraintConfig, task: Task, out: Outputs, batch: Batch) ->
     return losses
 
 
-def split_settings(settings: Overrides) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_settings(settings: Overrides) -> tuple[Overrides, Overrides]:
     """The settings of the estimate, without their prefix, and all others."""
     search = {key.removeprefix(PREFIX): value for key, value in settings.items() if key.startswith(PREFIX)}
     return search, {key: value for key, value in settings.items() if not key.startswith(PREFIX)}
@@ -109,7 +109,7 @@ def stored_recipe(request: Request) -> Recipe:
     return recipe_for(request.method, "", request.settings)
 
 
-def changed_settings(recipe: Recipe, benchmark: str) -> dict[str, Any]:
+def changed_settings(recipe: Recipe, benchmark: str) -> Settings:
     """The settings that differ from the method's own for such images."""
     base = recipe_for(recipe.method, benchmark, {"track": recipe.run.track}).flat()
     changed = {key: value for key, value in recipe.flat().items() if value != base[key]}

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from newfound.core.errors import Hint, UsageError
 from newfound.core.registry import method_entry, recipe_for
@@ -35,7 +34,7 @@ class Start:
 
     method: str
     source: Source
-    settings: dict[str, Any]
+    settings: Overrides
 
 
 def precedent(folder: Folder, source: Source, resume: bool) -> Request | None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, Field
 from torch import Tensor
@@ -121,7 +120,7 @@ class State(BaseModel, extra="forbid"):
     """Labelled and unlabelled."""
     lines: list[EpochLine]
     account: Account
-    scaler: dict[str, Any]
+    scaler: dict[str, int | float]
     task: Task
     look: Look
     class_names: tuple[str, ...]
@@ -365,7 +364,7 @@ class MetricsLog:
         self._show({"summary": {"value": tags}})
         self.lines.append(line)
 
-    def _show(self, *events: dict[str, Any]) -> None:
+    def _show(self, *events: Mapping[str, object]) -> None:
         """Add events of the next epoch, counted over the stages, to the file that TensorBoard shows.
 
         SummaryWriter would do it in a thread, which fails with a traceback when the file cannot be written.
