@@ -130,7 +130,7 @@ def test_small_classes_count_as_much_as_large_ones() -> None:
     given, sizes = features(8, 5, each=400), (400, 200, 100, 60, 40)
     rows = torch.cat([place * 400 + torch.arange(size) for place, size in enumerate(sizes)])
     pile = F.normalize(given.pile[rows][:, :16], dim=-1)
-    draw = Draw.of(pile, 25, 400, [2, 5, 8], random())
+    draw = Draw(pile, 25, 400, [2, 5, 8], random())
     drawn = draw.kmeans(5).labels.bincount()
     assert drawn.max() < 5 * drawn.min()
     assert draw.peak() == pytest.approx(math.log(5), abs=0.05)

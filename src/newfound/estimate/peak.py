@@ -50,10 +50,8 @@ RATIO = 1.2
 TAU = 0.01
 """Temperature of the softmax over silhouettes."""
 
-FEWEST_DRAWN = 200
-"""Half of the vectors are drawn, but at least this many."""
-MOST_DRAWN = 800
-"""Half of the vectors are drawn, but at most this many."""
+DRAWN = (200, 800)
+"""Fewest and most vectors in a draw, which is half of them otherwise."""
 NEIGHBOURS = 25
 """Neighbours in the first average."""
 SHARE = 0.2
@@ -154,14 +152,15 @@ class Look:
             if not signs:
                 return cls(kind, dict.fromkeys(grid, 0.0), {})
         n = len(pile)
-        number = min(max(min(n // 2, MOST_DRAWN), FEWEST_DRAWN), n)
+        fewest, most = DRAWN
+        number = min(max(min(n // 2, most), fewest), n)
         grid = [k for k in grid if k <= max(number // 4, 4)]
-        first = Draw.of(pile, NEIGHBOURS, number, grid, random)
+        first = Draw(pile, NEIGHBOURS, number, grid, random)
         fewest, most = AVERAGED
         neighbours = int(min(max(SHARE * n / math.exp(first.peak()), fewest), most))
-        draws = [Draw.of(pile, neighbours, number, grid, random) for _ in range(2)]
+        draws = [Draw(pile, neighbours, number, grid, random) for _ in range(2)]
         curve = {k: sum(draw.by_cluster[k] for draw in draws) / len(draws) for k in grid}
-        plain = Draw.of(pile, NEIGHBOURS, number, grid, random, thin=False)
+        plain = Draw(pile, NEIGHBOURS, number, grid, random, thin=False)
         peak = soft_peak(curve)
         signs |= {
             "peak": peak,
@@ -201,10 +200,27 @@ def _novel_part(
 class Draw:
     """Vectors drawn from a pile, and their silhouettes."""
 
-    def __init__(self, seen: Tensor, rows: Tensor, grid: Sequence[int], random: torch.Generator) -> None:
-        """Cluster the drawn `rows` of the averaged vectors (n, P) for each number of clusters in `grid`."""
-        self.seen = seen
-        self.kmeans = KMeans(seen[rows], max(grid), random, restarts=RESTARTS, iterations=ITERATIONS)
+    def __init__(
+        self,
+        pile: Tensor,
+        neighbours: int,
+        number: int,
+        grid: Sequence[int],
+        random: torch.Generator,
+        *,
+        thin: bool = True,
+    ) -> None:
+        """Draw `number` vectors of the pile (n, P), and cluster them for each number of clusters in `grid`.
+
+        Vectors are averaged with their neighbours, and drawn inversely to the density if `thin`.
+        """
+        self.seen = average(pile, pile, neighbours)
+        crowd = torch.ones_like(self.seen[:, 0])
+        if thin:
+            closeness = ((self.seen @ self.seen.T - CLOSE) / SOFTNESS).sigmoid()
+            crowd = closeness.sum(1).clamp(min=neighbours)
+        rows = torch.multinomial(1 / crowd, number, generator=random)
+        self.kmeans = KMeans(self.seen[rows], max(grid), random, restarts=RESTARTS, iterations=ITERATIONS)
         self.by_cluster: dict[int, float] = {}
         self.by_vector: dict[int, float] = {}
         every = torch.arange(len(rows), device=rows.device)
@@ -214,24 +230,6 @@ class Draw:
             scores, sizes = silhouettes_of(between, every, clusters, k), clusters.bincount(minlength=k)
             means = torch.zeros_like(sizes, dtype=scores.dtype).index_add_(0, clusters, scores) / sizes
             self.by_cluster[k], self.by_vector[k] = float(means[sizes > 0].mean()), float(scores.mean())
-
-    @classmethod
-    def of(
-        cls,
-        pile: Tensor,
-        neighbours: int,
-        number: int,
-        grid: Sequence[int],
-        random: torch.Generator,
-        *,
-        thin: bool = True,
-    ) -> "Draw":
-        """Draw `number` vectors of the pile (n, P), if `thin` with a probability inverse to the density."""
-        seen = average(pile, pile, neighbours)
-        crowd = torch.ones_like(seen[:, 0])
-        if thin:
-            crowd = ((seen @ seen.T - CLOSE) / SOFTNESS).sigmoid().sum(1).clamp(min=neighbours)
-        return cls(seen, torch.multinomial(1 / crowd, number, generator=random), grid, random)
 
     def peak(self) -> float:
         return soft_peak(self.by_cluster)

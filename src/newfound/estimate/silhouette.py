@@ -34,13 +34,9 @@ def silhouettes_of(between: Tensor, rows: Tensor, clusters: Tensor, k: int) -> T
     sizes = members.sum(0)
     if int((sizes > 0).sum()) < 2:
         return torch.zeros(len(rows), dtype=torch.float64, device=between.device)
-    return _scores(between @ members, clusters[rows][:, None], sizes).double().flatten()
-
-
-def _scores(sums: Tensor, own: Tensor, sizes: Tensor) -> Tensor:
-    """Sums of distances to each cluster (m, k), own clusters (m, 1), sizes (k,) → s (m, 1)."""
+    sums, own = between @ members, clusters[rows][:, None]
     peers = sizes[own] - 1
     a = sums.gather(1, own) / peers.clamp(min=1)
     b = (sums / sizes).masked_fill(sizes == 0, torch.inf).scatter(1, own, torch.inf).amin(1, keepdim=True)
     apart = torch.maximum(a, b)
-    return torch.where((peers > 0) & (apart > 0), (b - a) / apart, 0.0)
+    return torch.where((peers > 0) & (apart > 0), (b - a) / apart, 0.0).double().flatten()

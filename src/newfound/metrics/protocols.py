@@ -171,34 +171,30 @@ def summarise(
 
 
 def _accuracies(heads: Sequence[Shares], best: int) -> Accuracies:
-    return Accuracies(
-        known=_score([head.known for head in heads], best),
-        novel=_score([head.novel for head in heads], best),
-        all=_score([head.all for head in heads], best),
-    )
+    return Accuracies(**_scores(heads, best, "known", "novel", "all"))
 
 
 def _recognition(heads: Sequence[Recognised], best: int) -> Recognition:
-    return Recognition(
-        **dict(_accuracies([head.accuracy for head in heads], best)),
-        recognised=_score([head.recognised for head in heads], best),
-        mistaken=_score([head.mistaken for head in heads], best),
-    )
+    accuracies = _accuracies([head.accuracy for head in heads], best)
+    return Recognition(**dict(accuracies), **_scores(heads, best, "recognised", "mistaken"))
 
 
 def _clusters(heads: Sequence[Clustering], best: int) -> Clusters:
     return Clusters(
-        acc=_score([head.acc for head in heads], best),
-        nmi=_score([head.nmi for head in heads], best),
-        ari=_score([head.ari for head in heads], best),
+        **_scores(heads, best, "acc", "nmi", "ari"),
         per_class_accuracy=[_or_none(value) for value in heads[best].per_class_accuracy],
         cluster_sizes=heads[best].cluster_sizes,
         class_sizes=heads[best].class_sizes,
     )
 
 
-def _score(values: Sequence[float], best: int) -> Score:
-    return Score(mean=_or_none(fmean(values)), best_head=_or_none(values[best]))
+def _scores(heads: Sequence[object], best: int, *names: str) -> dict[str, Score]:
+    """The mean over the heads, and the value of the best head, of each of their named numbers."""
+    values = {name: [getattr(head, name) for head in heads] for name in names}
+    return {
+        name: Score(mean=_or_none(fmean(each)), best_head=_or_none(each[best]))
+        for name, each in values.items()
+    }
 
 
 def _or_none(value: float) -> float | None:

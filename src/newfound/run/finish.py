@@ -19,7 +19,6 @@ from newfound.engine.device import precision_name
 from newfound.engine.evaluate import Viewer, outside, scores_of
 from newfound.metrics.calibration import temperature
 from newfound.metrics.outliers import Extent, Flags, Floats, share_known
-from newfound.metrics.report import Report
 from newfound.run.folder import Folder
 from newfound.run.models import (
     Calibration,
@@ -76,7 +75,8 @@ def finish(training: Training, method: Method, source: Source, given: Split) -> 
         *(known_warnings(*vectors, len(known)) if vectors and split.pile == "novel" else ()),
         *(duplicate_warnings(given.unlabelled.names) if source.unlabelled else ()),
     ]
-    results = _results(training, method, source, classes, assigned, warnings, report, calibration)
+    measured = dict(report or {}) | {"calibration": calibration}
+    results = _results(training, method, source, classes, assigned, warnings).model_copy(update=measured)
     write_record(folder.results, results)
     return results
 
@@ -88,10 +88,8 @@ def _results(
     classes: Classes,
     assigned: Assignments,
     warnings: list[str],
-    report: Report | None,
-    calibration: Calibration,
 ) -> Results:
-    """The record of the run."""
+    """The record of the run, without scores."""
     recipe, account, split = training.recipe, training.account, training.whole.split
     origin, sizes = provenance(training.device), assigned.sizes(method.task.num_classes)
     known_sizes, novel_sizes = sizes[: len(classes.known)], sizes[len(classes.known) :]
@@ -120,8 +118,6 @@ def _results(
         known_sizes=known_sizes if split.pile == "mixed" or any(known_sizes) else None,
         unsorted=int(assigned.unsorted.sum()),
         warnings=warnings,
-        **dict(report or {}),
-        calibration=calibration,
     )
 
 

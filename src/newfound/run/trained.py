@@ -276,8 +276,8 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     The config is written last, so that an interrupted call can be repeated.
     """
     before = folder.request()
-    places = {key: value for key, value in (("labelled", labelled), ("unlabelled", unlabelled)) if value}
-    now = Source.model_validate(before.source.model_dump() | places)
+    moved = {key: value for key, value in (("labelled", labelled), ("unlabelled", unlabelled)) if value}
+    now = Source.model_validate(before.source.model_dump() | moved)
     check_apart(folder.path, now.labelled, now.unlabelled)
     data = load_data(now, folder.cache)
     check_same_images(State.load(folder.checkpoint)[0], folder, data)
@@ -288,14 +288,11 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
         if not same and before.source.relative(found.images) != now.relative(pile):
             raise UsageError(f"The images in {now.unlabelled} have other names or another order than before.")
         replace(found, images=pile).write(folder.assignments, classes)
+    places = {"labelled": now.labelled, "unlabelled": now.unlabelled}
     if estimate := folder.read_estimate():
-        source = estimate.source.model_copy(update={"labelled": now.labelled, "unlabelled": now.unlabelled})
+        source = estimate.source.model_copy(update=places)
         write_record(folder.estimate, estimate.model_copy(update={"source": source}))
-    trials = [Folder(path.parent) for path in folder.inner("trust").path.rglob("config.json")]
-    for each in (*trials, folder):
-        if each.config.exists():
-            request = each.request()
-            source = request.source.model_copy(
-                update={"labelled": now.labelled, "unlabelled": now.unlabelled}
-            )
-            write_record(each.config, request.model_copy(update={"source": source}))
+    for path in (*folder.inner("trust").path.rglob("config.json"), folder.config):
+        request = Folder(path.parent).request()
+        source = request.source.model_copy(update=places)
+        write_record(path, request.model_copy(update={"source": source}))
