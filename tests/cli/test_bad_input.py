@@ -74,7 +74,7 @@ def test_benchmarks() -> None:
 def test_a_benchmark_and_own_images(images: OwnImages) -> None:
     both = "cannot be combined with a benchmark"
     untouched(2, ("discover", "iic", *DIGITS, *images.options, *TINY), "labelled, unlabelled", both)
-    untouched(2, ("discover", "iic", *DIGITS, "--size", "16", *TINY), "a size of its own")
+    untouched(2, ("discover", "iic", *DIGITS, "--size", "16", *TINY), "has a fixed size")
     untouched(2, ("discover", "iic", *images.options, "--data-dir", ".", *TINY), "data_dir")
 
 

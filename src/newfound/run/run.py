@@ -15,7 +15,7 @@ from newfound.core.learner import Method
 from newfound.core.registry import method_entry
 from newfound.core.settings import Overrides, Recipe
 from newfound.core.source import Source
-from newfound.data.dataset import Dataset
+from newfound.data.dataset import Dataset, Split
 from newfound.data.vectors import sampled
 from newfound.nn.encoders import preprocessing_of
 from newfound.run.estimation import estimate
@@ -29,17 +29,19 @@ from newfound.run.training import Training
 from newfound.run.weights import load_pretrained
 
 log = logging.getLogger(__name__)
-LONG, LARGE = 2e6, 50_000
-"""Crops of all stages, and unlabelled vectors, from which on a run says beforehand what it will need."""
+LONG = 2e6
+"""A run that trains on more crops than this says beforehand what it will need."""
+LARGE = 50_000
+"""So does a run on more unlabelled vectors than this."""
 
 
 def source_of(data: Dataset) -> Source:
-    """Where a data set comes from, be it arrays."""
+    """Where a data set comes from; arrays are identified by their fingerprint."""
     return data.source or Source(arrays=data.fingerprint(), num_novel=data.num_novel, pile=data.split.pile)
 
 
 def request_of(recipe: Recipe, source: Source, command: str | None = None) -> Request:
-    """What config.json says of a run with this recipe."""
+    """The content of config.json for a run with this recipe."""
     return Request(
         newfound=newfound.__version__,
         method=recipe.method,
@@ -51,10 +53,10 @@ def request_of(recipe: Recipe, source: Source, command: str | None = None) -> Re
 
 
 def check_folder(folder: Folder, request: Request, resume: bool, unknown_number: bool) -> None:
-    """Refuse a folder that the run cannot have; nothing is written, and no image is needed for it."""
+    """Refuse a folder in which the run cannot be; this writes nothing and needs no images."""
     if unknown_number and folder.config.exists():
         begun = folder.request().source
-        if begun.estimated:  # the estimate is deterministic
+        if begun.estimated:  # estimates are deterministic, so the number would be the same
             found = {"num_novel": begun.num_novel, "estimated": begun.estimated}
             request = request.model_copy(update={"source": request.source.model_copy(update=found)})
     folder.check(request, resume)
@@ -81,12 +83,12 @@ class Run:
         self.data = _as_encoder_sees(data, recipe)
         self.resume, self.command, self.watch, self.should_stop = resume, command, watch, should_stop
         self.estimated: str | None = None
-        """The algorithm that the number of novel classes comes from, if it was estimated."""
+        """The algorithm that estimated the number of novel classes, if it was estimated."""
         self.work: dict[str, float] = {}
-        """Of each stage, once it was checked."""
+        """Stage → its work; empty before the run is checked."""
 
     def discover(self) -> Results:
-        """Estimate the number of novel classes if it is unknown, train every stage, write the results."""
+        """Estimate the number of novel classes if it is unknown, train every stage, and write the results."""
         self.check()
         self._find_number()
         with self.folder.open(self.request, self.resume), dist.processes(self.recipe.run.devices):
@@ -99,7 +101,7 @@ class Run:
             return finish(training, method, self.source, self.data.split)
 
     def pretrain(self, until: str | None = None) -> None:
-        """Train the stages before discovery, or up to `until`, and cache their weights."""
+        """Train the stages before discovery, or those up to `until`, and cache their weights."""
         self.check()
         if {*self.recipe.pretraining} - {*NETWORK_STAGES}:
             self._find_number()
@@ -110,7 +112,7 @@ class Run:
         return Training(self.folder, self.data, self.recipe, self.watch, self.should_stop, self.work)
 
     def estimate(self, then_discover: bool = False) -> Estimate:
-        """Estimate the number of novel classes, whatever number the data set has; resumes by itself."""
+        """Estimate the number of novel classes, even if the data set has one; always resumes."""
         check_apart(self.folder.path, self.source.labelled, self.source.unlabelled)
         ahead = sum(self.work.values()) if then_discover else 0.0
         with dist.processes(self.recipe.run.devices):
@@ -118,28 +120,25 @@ class Run:
             return estimate(self.folder, self.data, self.recipe, self.source, self.search, *how)
 
     def check(self) -> None:
-        """Refuse, before any long work, everything that is known not to work; nothing is written."""
+        """Refuse, before any long work, whatever is known to fail; nothing is written."""
         check_folder(self.folder, self.request, self.resume, self.data.num_novel is None)
-        if not self.work:  # it takes a second or two
-            number = self.data.num_novel  # any number tells whether the settings fit
-            split = replace(self._seen.split, num_novel=1 if number is None else number)
-            self.work = preflight(self.recipe, split)
-            vectors = len(self.data.split.unlabelled) if split.look.kind == "vectors" else 0
-            if sum(self.work.values()) > LONG or vectors > LARGE:
-                needed = self.plan()
-                needed.check(self.folder.path)
-                for line in needed.lines:
-                    log.info(line)
+        if self.work:  # was checked before
+            return
+        self.work, split = preflight(self.recipe, self._split), self.data.split
+        vectors = len(split.unlabelled) if split.look.kind == "vectors" else 0
+        if sum(self.work.values()) > LONG or vectors > LARGE:
+            needed = self.plan()
+            needed.check(self.folder.path)
+            for line in needed.lines:
+                log.info(line)
 
     def plan(self, embedding: float = 0.0) -> Plan:
-        """What the run will need; `embedding` is the time of what comes before it."""
-        number = self.data.num_novel
-        split = replace(self._seen.split, num_novel=1 if number is None else number)
-        return plan(self.recipe, self.data, self.work or preflight(self.recipe, split), embedding)
+        """What the run will need; `embedding` is how many seconds embedding the images takes."""
+        return plan(self.recipe, self.data, self.work or preflight(self.recipe, self._split), embedding)
 
     @property
     def source(self) -> Source:
-        """Where the data set comes from, and how many novel classes an estimate found."""
+        """Where the data set comes from, with the number of novel classes if it was estimated."""
         source = source_of(self.data)
         if self.estimated is None:
             return source
@@ -147,11 +146,11 @@ class Run:
 
     @property
     def request(self) -> Request:
-        """What config.json says of this run."""
+        """The content of config.json."""
         return request_of(self.recipe, self.source, self.command)
 
     def _find_number(self) -> None:
-        """Estimate the number of novel classes where the data set has none."""
+        """Estimate the number of novel classes if the data set does not have it."""
         if self.data.num_novel is not None:
             return
         found = self.estimate(then_discover=True)
@@ -160,15 +159,16 @@ class Run:
             raise DataError("All unlabelled images look like known classes.", Hint.NUM_NOVEL)
         self.data, self.estimated = self.data.with_num_novel(found.num_novel), found.algorithm
         log.info("using the estimated number of novel classes: %d", found.num_novel)
-        self.work = preflight(self.recipe, self._seen.split)
+        self.work = preflight(self.recipe, self._split)
 
     @property
-    def _seen(self) -> Dataset:
-        """What is trained on."""
-        return sampled(self.data, self.recipe.run.sample, self.recipe.run.seed)
+    def _split(self) -> Split:
+        """The images to train on; any number of novel classes will do to check the settings."""
+        split = sampled(self.data, self.recipe.run.sample, self.recipe.run.seed).split
+        return replace(split, num_novel=1) if split.num_novel is None else split
 
     def _adopt_weights(self, training: Training, method: Method) -> None:
-        """Load pretrained weights into the method: those of a file, or of the stages before it."""
+        """Load pretrained weights into the method, from a file or from the stages before it."""
         weights: Mapping[str, Tensor]
         if given := self.recipe.run.pretrained:
             weights, left = load_pretrained(Path(given))
@@ -189,12 +189,12 @@ class Run:
 
 
 def _as_encoder_sees(data: Dataset, recipe: Recipe) -> Dataset:
-    """The data set with the colours, and unless another was requested the size, of a pretrained encoder."""
+    """The data set with a pretrained encoder's colour statistics, and its size unless one was requested."""
     look, source = data.split.look, data.source or Source()
     wanted = None if look.kind == "vectors" else preprocessing_of(encoder_name(recipe, look))
     if wanted is None:
         if source.benchmark and source.size:
-            raise UsageError("A benchmark has a size of its own, unless a pretrained encoder is trained.")
+            raise UsageError("A benchmark has a fixed size, unless a pretrained encoder is trained on it.")
         return data
     look = replace(look, mean=wanted.mean, std=wanted.std)
     if look.kind != "digits" and (source.benchmark or not source.size):
