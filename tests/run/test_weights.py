@@ -32,7 +32,7 @@ def test_an_official_checkpoint_is_renamed_and_the_rest_is_named(tmp_path: Path)
 
 def test_an_official_checkpoint_without_the_head_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path / "other.cp", {"encoder.conv1.weight": torch.ones(2)})
-    with pytest.raises(CheckpointError, match="does not hold"):
+    with pytest.raises(CheckpointError, match="is not a pretrained checkpoint"):
         load_pretrained(path)
 
 
@@ -40,7 +40,7 @@ def test_an_official_checkpoint_without_the_head_is_refused(tmp_path: Path) -> N
 def test_a_state_dict_of_something_else_is_refused(content: object, tmp_path: Path) -> None:
     path = saved(tmp_path / "other.cp", content)
     for load in (load_pretrained, lambda path: load_encoder(path, "resnet18")):
-        with pytest.raises(CheckpointError, match=r"other\.cp (is not|does not hold)"):
+        with pytest.raises(CheckpointError, match=r"other\.cp is not"):
             load(path)
 
 
@@ -53,7 +53,7 @@ def test_a_pickle_that_torch_did_not_write_is_refused_without_a_warning(tmp_path
 
 @pytest.mark.parametrize("key", [KNOWN_HEAD, "encoder.conv1.weight"])
 def test_an_official_checkpoint_of_no_tensors_is_refused(key: str, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="does not hold"):
+    with pytest.raises(CheckpointError, match="is not a pretrained checkpoint"):
         load_pretrained(saved(tmp_path / "uno.cp", UNO | {key: 3.5}))
 
 
@@ -100,7 +100,7 @@ def test_weights_of_another_encoder_name_the_one_they_fit(tmp_path: Path) -> Non
 def test_what_is_no_network_of_torchvision_is_refused(tmp_path: Path) -> None:
     (tmp_path / "torn.safetensors").write_bytes(b"no")
     for path, words in {
-        saved(tmp_path / "uno.cp", UNO): "does not hold a ResNet",
+        saved(tmp_path / "uno.cp", UNO): "is not a ResNet",
         tmp_path / "torn.safetensors": "not a plain torch state dict",
         tmp_path / "none.pth": "No such file",
     }.items():

@@ -1,4 +1,4 @@
-"""One stage trained to its end: epochs, evaluation, checkpoints, and the account of what it took."""
+"""Train the stages of a run: epochs, evaluation, checkpoints, and the account of what they took."""
 
 import json
 import logging
@@ -36,22 +36,22 @@ log = logging.getLogger(__name__)
 
 
 class Account(BaseModel, extra="forbid"):
-    """What the stages of a run took; part of the checkpoint, so that a resumed run goes on counting."""
+    """What the stages of a run took; it is part of the checkpoint, so a resumed run continues it."""
 
     trained: dict[str, Reused] = Field(default_factory=dict)
-    """Stage → what it took and how it was trained, by this run or by the one whose weights it reuses."""
+    """Stage → how it was trained, by this run or by the one whose weights it reuses."""
     sessions: list[Session] = Field(default_factory=list)
-    """Training sessions by stage and first epoch, the earliest first."""
+    """The training sessions of this run, the earliest first."""
     peak_memory_gib: NonNegative = 0.0
 
     @property
     def modes(self) -> dict[str, str]:
-        """Stage of this run → how its steps ran, at last."""
+        """Stage of this run → the mode in which its last steps ran."""
         return {session.stage: session.mode for session in self.sessions}
 
     @property
     def timing(self) -> dict[str, Timing]:
-        """Of the stages that this run trained."""
+        """The time of the stages that this run trained."""
         return {
             stage: Timing(seconds=how.seconds, compile_seconds=how.compile_seconds, images=how.images)
             for stage, how in self.trained.items()
@@ -72,7 +72,7 @@ class Account(BaseModel, extra="forbid"):
         compiling: float = 0.0,
         images: int = 0,
     ) -> None:
-        """Count an epoch, or what a method without epochs took."""
+        """Add an epoch, or the time of a method without epochs."""
         device = trainer.loader.device
         session = Session(
             stage=stage,
@@ -97,27 +97,27 @@ class Account(BaseModel, extra="forbid"):
         self.peak_memory_gib = max(self.peak_memory_gib, round(peak_memory(device), 3))
 
     def take_over(self, trained: dict[str, Reused]) -> None:
-        """Adopt stages that another run has finished, dropping what this one had trained of them."""
+        """Take over stages that another run has finished, dropping what this run had trained of them."""
         others = {stage for stage, how in trained.items() if self.trained.get(stage) != how}
         self.sessions = [session for session in self.sessions if session.stage not in others]
         self.trained |= trained
 
 
 class State(BaseModel, extra="forbid"):
-    """What a checkpoint says besides tensors."""
+    """The content of a checkpoint besides tensors."""
 
     stage: str
     epoch: Count
     step: Count = 0
-    """Steps of that epoch which were done when it was paused."""
+    """The number of steps done if the run stopped within this epoch."""
     seconds: NonNegative = 0.0
-    """What they took."""
+    """The time of these steps."""
     start: str
     """Digest of the weights that the first stage started from."""
     images: str
     """Fingerprint of the data set."""
     num_images: tuple[Count, Count]
-    """Labelled and unlabelled."""
+    """The numbers of labelled and of unlabelled images."""
     lines: list[EpochLine]
     account: Account
     scaler: dict[str, int | float]
@@ -127,20 +127,20 @@ class State(BaseModel, extra="forbid"):
 
     @classmethod
     def load(cls, path: Path) -> tuple["State", Checkpoint]:
-        """That of a checkpoint, and the whole checkpoint; any other file of ours is refused."""
+        """Load the state of a run's checkpoint, and the checkpoint itself."""
         checkpoint = Checkpoint.load(path)
         with reading(path, "the checkpoint of a run", CheckpointError):
             return cls.model_validate(checkpoint.state), checkpoint
 
 
 def best_head(lines: list[EpochLine]) -> int:
-    """The head of lowest loss in the last epoch of discovery, chosen without labels."""
+    """The head of lowest loss in the last epoch of discovery; no labels are used to choose it."""
     discovery = [line for line in lines if line.stage == "discover"]
     return lowest(discovery[-1].head_losses if discovery else [])
 
 
 class Training:
-    """Trains the stages of one run in its folder, saves them, and resumes where the checkpoint ends."""
+    """Trains the stages of a run in its folder, saves checkpoints, and resumes from them."""
 
     def __init__(
         self,
@@ -151,22 +151,22 @@ class Training:
         should_stop: Callable[[], bool],
         work: Mapping[str, float],
     ) -> None:
-        """`work` says of each stage, and of what follows them, how much there is to do."""
+        """`work` is the amount of work of each stage, and of anything that follows them."""
         self.folder, self.recipe, self.watch, self.should_stop = folder, recipe, watch, should_stop
         self.work = work
         self.device = devices.resolve_device(recipe.run.device)
         self.precision = devices.resolve_precision(recipe.run.precision, self.device)
         self._fallback = devices.fallback_reason(recipe.run, self.device, self.precision)
-        self.fingerprint = data.fingerprint()  # before it moves to the device, which takes the digest along
+        self.fingerprint = data.fingerprint()  # before the move to the device, which keeps the digest
         seen, self.held = hold_back(data)
         self.whole = seen.to(self.device)
-        """Without `held`, the known images that training must not see."""
+        """The data set without `held`, the known images that training must not see."""
         self.data = in_memory(self.whole, recipe.run.sample, recipe.run.seed).to(self.device)
-        """What is trained on: of many vectors a sample."""
+        """The data set to train on: a sample if there are too many vectors."""
         self.num_images = len(data.split.labelled), len(data.split.unlabelled)
         self.account, self.start, self.lines = Account(), "", list[EpochLine]()
         self.resumed = State.load(folder.checkpoint) if folder.checkpoint.exists() else None
-        """The checkpoint that the run goes on from."""
+        """The checkpoint from which the run resumes."""
         if self.resumed:
             state, _ = self.resumed
             check_same_images(state, folder, data)
@@ -177,17 +177,17 @@ class Training:
         return Viewer(learner, self.data.split.look, self.device, self.precision)
 
     def evaluator(self, method: Method, data: Dataset) -> Evaluator | None:
-        """None without ground truth."""
+        """The evaluator of a method; None without ground truth."""
         if data.truth is None:
             return None
         return Evaluator(method, self.viewer(method), data.split.unlabelled, data.truth)
 
     def begun(self, stage: str) -> tuple[State, Checkpoint] | None:
-        """The checkpoint that the run goes on from if it belongs to this stage."""
+        """The checkpoint from which the run resumes, if it belongs to this stage."""
         return self.resumed if self.resumed and self.resumed[0].stage == stage else None
 
     def train(self, stage: str, learner: Learner) -> None:
-        """Train a stage to its end, from the checkpoint if that belongs to it."""
+        """Train a stage to its end, starting from the checkpoint if that belongs to it."""
         begun, paused, saved_at = self.begun(stage), None, time.monotonic()
         first = begun[0].epoch if begun else 0
         trainer = self._trainer(stage, learner, first)
@@ -225,7 +225,7 @@ class Training:
 
     @contextmanager
     def _pausing(self, stage: str, trainer: Trainer) -> Iterator[None]:
-        """An epoch that is paused is saved."""
+        """Save an epoch that is paused, and stop."""
         try:
             yield
         except Paused as paused:
@@ -233,7 +233,7 @@ class Training:
             raise Stopped from None
 
     def pretrain(self, until: str | None = None) -> Mapping[str, Tensor]:
-        """The weights of the stages before discovery, or up to `until`: from the cache, else trained."""
+        """The weights after the stages before discovery, or after `until`: cached ones, or newly trained."""
         recipe, split, given = self.recipe, self.data.split, self.recipe.run.weights
         start = load_encoder(Path(given), encoder_name(recipe, split.look)) if given else {}
         self.start = digest_of(start)
@@ -247,7 +247,7 @@ class Training:
         cached, missing = last_cached(stages)
         if self.resumed and self.resumed[0].stage in [stage for stage, *_ in missing][1:]:
             raise CheckpointError(
-                f"The weights of {missing[0][0]} are gone from {self.folder.cache}, and the run was saved in "
+                f"The weights of {missing[0][0]} are gone from {self.folder.cache}, but the run was saved in "
                 f"{self.resumed[0].stage}. Start a new run."
             )
         if start and not cached:
@@ -266,14 +266,14 @@ class Training:
         return weights
 
     def _trainer(self, stage: str, learner: Learner, first: int) -> Trainer:
-        """Ready to train what is left of a stage from its epoch `first` on."""
+        """The trainer for a stage from its epoch `first` on."""
         train, constraints = self.recipe.train[stage], self.recipe.constraints
         loader = stage_loader(stage, learner, self.recipe, self.data.split, self.device)
         bank = TrainingBank(self.viewer(learner), self.data.split)
         steps = loader.steps * (train.epochs - first)
         mode = devices.resolve_mode(self.recipe.run.mode, self.device, self.precision, steps=steps)
         if mode == "graph" and dist.world() > 1:
-            log.info("%s: the step of several processes is compiled, but not captured", stage)
+            log.info("%s: with several processes, the step is compiled but not captured as a graph", stage)
             mode = "compiled"
         if self._fallback and steps:
             log.info(self._fallback)
@@ -281,9 +281,9 @@ class Training:
         if stage == "discover" and constraints.form != "full" and not constraints.alpha:
             log.warning("constraints.form has no effect without constraints.alpha")
         if steps and loader.batch_size < train.batch_size:
-            log.info("%s: there are fewer images than batch_size; batches have %d", stage, loader.batch_size)
+            log.info("%s: fewer images than batch_size; batches of %d are used", stage, loader.batch_size)
         if steps and mode != "eager":
-            log.info("%s: compiling the training step; this takes one to two minutes the first time", stage)
+            log.info("%s: compiling the training step, which takes a minute or two the first time", stage)
         extra = extra_loss(constraints, self.data.split.task) if stage == "discover" else None
         return Trainer(learner, loader, train, bank, precision=self.precision, mode=mode, extra=extra)
 
@@ -309,13 +309,13 @@ class Training:
         Checkpoint(weights, moments, state.model_dump(mode="json"), tensors).save(self.folder.checkpoint)
 
     def _ahead(self, stage: str) -> float:
-        """The work of everything after a stage, in epochs of it."""
+        """The work of everything after a stage, in epochs of this stage."""
         stages = list(self.work)
         after = stages[stages.index(stage) + 1 :]
         return sum(self.work[each] for each in after) * self.recipe.train[stage].epochs / self.work[stage]
 
     def _scores(self, evaluator: Evaluator, record: EpochRecord) -> dict[str, float]:
-        """The headline numbers, in the epochs in which they are due."""
+        """The main scores; none in epochs that are not evaluated."""
         every = self.recipe.run.evaluate_every or max(record.epochs // 50, 1)
         if (record.epoch + 1) % every and record.epoch + 1 != record.epochs:
             return {}
@@ -330,7 +330,7 @@ class Training:
 
 @contextmanager
 def _within_memory(stage: str) -> Iterator[None]:
-    """One clear error when memory runs out in a stage."""
+    """Raise one clear error if memory runs out in a stage."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -344,10 +344,10 @@ def _within_memory(stage: str) -> Iterator[None]:
 
 
 class MetricsLog:
-    """metrics.jsonl, one line for each epoch, and TensorBoard if it is installed."""
+    """Writes metrics.jsonl, one line per epoch, and TensorBoard's log if that is installed."""
 
     def __init__(self, folder: Folder, lines: list[EpochLine]) -> None:
-        """Continue after `lines`, those of the checkpoint; later epochs are trained again."""
+        """Continue after the `lines` of the checkpoint; later epochs are trained again."""
         self.path, self.lines = folder.metrics, lines
         name = f"events.out.tfevents.{int(time.time())}.{secrets.token_hex(4)}"
         self.board = folder.path / "tensorboard" / name
@@ -365,9 +365,9 @@ class MetricsLog:
         self.lines.append(line)
 
     def _show(self, *events: Mapping[str, object]) -> None:
-        """Add events of the next epoch, counted over the stages, to the file that TensorBoard shows.
+        """Write events of the next epoch, counted across stages, to TensorBoard's log.
 
-        SummaryWriter would do it in a thread, which fails with a traceback when the file cannot be written.
+        SummaryWriter writes in a thread, which ends in a traceback if the file cannot be written.
         """
         try:
             from tensorboard.compat.proto.event_pb2 import Event
@@ -383,9 +383,9 @@ class MetricsLog:
 
 
 def check_same_images(state: State, folder: Folder, data: Dataset) -> None:
-    """Refuse other images, or other class names, than those that the run began with."""
+    """Refuse images or class names that have changed since the run began."""
     changed = state.images != data.fingerprint()
-    known = slice(data.num_known)  # a run that has only pretrained may not know the novel ones yet
+    known = slice(data.num_known)  # if the run has only pretrained, novel classes may have no names yet
     if changed or state.class_names[known] != data.class_names[known]:
         then, now = state.num_images, (len(data.split.labelled), len(data.split.unlabelled))
         counts = f" ({then[0]:,} + {then[1]:,} images then, {now[0]:,} + {now[1]:,} now)" * (then != now)

@@ -1,4 +1,4 @@
-"""Weights that a run starts from: pretrained by earlier runs, or given as a file, ours or of others."""
+"""Weights that a run starts from: from a file, ours or another code's, or cached by earlier runs."""
 
 import json
 import logging
@@ -25,12 +25,13 @@ from newfound.nn.encoders import encoders_with
 
 log = logging.getLogger(__name__)
 Stage = tuple[str, Learner, Path]
-"""A pretraining stage: its name, its learner, and where its weights are kept."""
+"""A pretraining stage: its name, its learner, and the file that caches its weights."""
 KNOWN_HEAD = "head_lab.prototypes.weight"
+"""The known-class head in the official UNO and IIC codes."""
 
 
 def load_pretrained(path: Path) -> tuple[dict[str, Tensor], list[str]]:
-    """A pretrained checkpoint, ours or of the official UNO and IIC codes → weights, and the keys left out."""
+    """Load a pretrained checkpoint, ours or from the official UNO and IIC codes: weights and unused keys."""
     if path.suffix == ".safetensors":
         return Checkpoint.load(path).weights, []
     found = _state_dict(path)
@@ -39,22 +40,22 @@ def load_pretrained(path: Path) -> tuple[dict[str, Tensor], list[str]]:
     weights, unused = {key: named[key] for key in own}, [key for key in named if key not in own]
     if "h.prototypes" not in weights or len(weights) == 1:
         raise CheckpointError(
-            f"{path} does not hold encoder.* and {KNOWN_HEAD}, as pretrained checkpoints of UNO and IIC do; "
-            f"it has {shortened(list(found), 5)}. For a torchvision network use weights=FILE."
+            f"{path} is not a pretrained checkpoint of UNO or IIC, with encoder.* and {KNOWN_HEAD}; it has "
+            f"{shortened(list(found), 5)}. For a torchvision network, use weights=FILE."
         )
     return weights, unused
 
 
 def load_encoder(path: Path, encoder: str) -> dict[str, Tensor]:
-    """A ResNet with torchvision's parameter names, which timm uses too, as weights of our encoder.
+    """Load a ResNet with torchvision's parameter names, which timm uses too, as weights of our encoder.
 
-    `fc` is left out. Old files lack the number of batches that BatchNorm has seen, which is then zero.
+    `fc` is dropped. Old files lack num_batches_tracked of BatchNorm, which is then zero.
     """
     found = _state_dict(path)
     if "conv1.weight" not in found:
         raise CheckpointError(
-            f"{path} does not hold a ResNet with torchvision's names, from conv1.weight on; it has "
-            f"{shortened(list(found), 5)}. For a checkpoint of newfound, UNO or IIC use pretrained=FILE."
+            f"{path} is not a ResNet with torchvision's names, such as conv1.weight; it has "
+            f"{shortened(list(found), 5)}. For a checkpoint of newfound, UNO or IIC, use pretrained=FILE."
         )
     own = {key: value for key, value in found.items() if not key.startswith("fc.")}
     norms = [key.removesuffix("running_var") for key in own if key.endswith("running_var")]
@@ -67,14 +68,14 @@ def load_encoder(path: Path, encoder: str) -> dict[str, Tensor]:
 
 
 def _state_dict(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors or torch file, without wrappers' prefixes; nothing can execute code."""
+    """Load the tensors of a safetensors or torch file, without wrappers' prefixes; no code is executed."""
     plain = "a plain torch state dict, which loads without executing code"
     with reading(path, plain, CheckpointError), open_plain(path) as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch tells of pickles that it did not write, and we do
+        warnings.simplefilter("ignore")  # torch warns of pickles that it did not write; our error says it
         try:
             safe = path.suffix == ".safetensors"
             content: Any = load(file.read()) if safe else torch.load(file, "cpu", weights_only=True)
-        except UnpicklingError:  # whose message explains how to load it all the same
+        except UnpicklingError:  # torch's message would explain how to load the file unsafely
             raise ValueError("it holds other objects, or is damaged") from None
         found = {str(key): value for key, value in content.get("state_dict", content).items()}
         return {
@@ -87,7 +88,7 @@ def _state_dict(path: Path) -> dict[str, Tensor]:
 
 
 def digest_of(weights: Mapping[str, Tensor]) -> str:
-    """A digest of given weights; empty for none."""
+    """A digest of the weights; empty if there are none."""
     digest = blake2b(digest_size=8)
     for key in sorted(weights):
         digest.update(key.encode() + weights[key].contiguous().cpu().numpy().tobytes())
@@ -103,9 +104,10 @@ def key_of(
     device: torch.device,
     precision: torch.dtype,
 ) -> str:
-    """Everything that decides the weights of a stage which follows the one with key `before`, as one name.
+    """A name for the weights of a stage: a digest of everything that decides them.
 
-    `learner` is as it was built: an encoder that comes pretrained has those weights.
+    `before` is the key of the stage before it. The `learner` is as it was built; if its encoder is
+    pretrained, it still has those weights.
     """
     train, look = recipe.train[stage], split.look
     what = {
@@ -128,7 +130,7 @@ def key_of(
 
 
 def last_cached(stages: Sequence[Stage]) -> tuple[Checkpoint | None, Sequence[Stage]]:
-    """The weights of the last stage that was trained before, and the stages still to train."""
+    """The weights of the last stage that is cached, and the stages that remain to be trained."""
     for number in range(len(stages), 0, -1):
         stage, _, path = stages[number - 1]
         if not path.exists():
