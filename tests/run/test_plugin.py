@@ -114,5 +114,5 @@ def test_without_weights_there_is_no_plug_in() -> None:
 
 @pytest.mark.parametrize("setting", list(ON))
 def test_iic_has_the_terms_itself(setting: str, digits: Dataset) -> None:
-    with pytest.raises(UsageError, match=r"iic has the int.*-class term itself"):
+    with pytest.raises(UsageError, match=r"iic already has this int.*-class term"):
         preflight(tiny_recipe("iic", **{setting: ON[setting]}), digits.split)

@@ -1,6 +1,6 @@
-"""Before any long work: every stage tried on two samples, and what a run will need.
+"""Checks before any long work: every stage is tried on two samples, and the needs of the run are predicted.
 
-Settings that cannot work fail here, and runs that do not fit into memory or onto the disk.
+This is where settings that cannot work fail, and runs that do not fit into memory or onto the disk.
 """
 
 import logging
@@ -38,27 +38,28 @@ from newfound.run.weights import load_encoder, load_pretrained
 
 CPU = torch.device("cpu")
 SMALL_CROP = 0.25
-"""The work of a small crop, that of a large one being 1."""
+"""The work for a small crop, relative to a large one."""
 TRIED = {"cpu": 16, "cuda": 128}
-"""Images of 224 pixels in a step that is measured, at most."""
+"""Images of 224 pixels in a measured step, at most."""
 DECODED = 32
-"""Files that tell how long decoding takes."""
-FORESEEN = (1_000, 2_000, 4_000)
-"""Vectors that tell how long all of them take."""
-PROGRAM, COPIES = 600 * 2**20, 6
-"""Bytes of the program itself; copies of vectors that clustering makes."""
+"""Files that are decoded to measure how long decoding takes."""
+SAMPLES = (1_000, 2_000, 4_000)
+"""Vectors that are clustered to predict how long clustering all of them takes."""
+PROGRAM = 600 * 2**20
+"""Bytes of memory that the program itself takes."""
+COPIES = 6
+"""Copies of vectors that clustering holds in memory."""
 FEW = 2
-"""Images of each kind in a trial batch: more than one, for statistics over the batch."""
+"""Images of each kind in a trial batch: more than one, for batch statistics."""
 
 
 def preflight(recipe: Recipe, split: Split) -> dict[str, float]:
-    """Build every part of a run, try it on a few images and discard it; how much work each stage is."""
+    """Build every part of a run, try it on a few images and discard it; return the work of each stage."""
     run = recipe.run
     if split.pile == "mixed" and not method_entry(recipe.method).method.mixed:
         able = ", ".join(name for name in method_names() if method_entry(name).method.mixed)
         raise UsageError(
-            f"{recipe.method} assumes that no unlabelled image is of a known class; {able} do not.",
-            Hint.PILE,
+            f"{recipe.method} assumes that no unlabelled image is of a known class; {able} do not.", Hint.PILE
         )
     dist.check_device(run.device, run.devices)
     device = resolve_device(run.device)
@@ -71,7 +72,7 @@ def preflight(recipe: Recipe, split: Split) -> dict[str, float]:
         work[stage] = _check_stage(stage, learner, recipe, split)
         if recipe.train[stage].epochs:
             _check_losses(_try(stage, learner, recipe, split)[1], stage)
-    if split.num_novel is None:  # the method cannot be built before the number is estimated
+    if split.num_novel is None:  # the method cannot be built until the number is estimated
         return work
     method = build_method(recipe, split.task, split.look, CPU)
     if run.pretrained:
@@ -89,35 +90,37 @@ def preflight(recipe: Recipe, split: Split) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will need, as far as it can be foreseen; sizes are in bytes."""
+    """A prediction of what a run will need; sizes are in bytes."""
 
     labelled: int
     unlabelled: int
     sample: int
-    """Unlabelled vectors that are trained on."""
+    """Unlabelled images or vectors that are trained on."""
     look: Look
     data: int
+    """Size of all images or vectors."""
     resident: bool
-    """Whether all of them are in memory, or read when they are needed."""
+    """Whether they are kept in memory rather than read when needed."""
     host: int
+    """Memory."""
     loaded: int
-    """How much of that is in memory already."""
+    """Part of that memory which is already in use."""
     gpu: int
-    """0 where there is none."""
+    """GPU memory; 0 without a GPU."""
     disk: int
     seconds: float
     estimated: bool
-    """Whether the time for the number of novel classes has to be added."""
+    """Whether the number of novel classes will be estimated first, which is not part of `seconds`."""
     embedding: float
-    """Seconds of it."""
+    """Part of `seconds` that embedding the images takes."""
 
     @property
     def lines(self) -> list[str]:
-        """In words."""
+        """The plan in words."""
         vectors, sample = self.look.kind == "vectors", f", {self.sample:,} of them trained on"
         noun, kept = "vectors" if vectors else "images", "in memory" if self.resident else "read when needed"
-        unknown = ", and the time to estimate the number of novel classes" * self.estimated
-        embedding = f", {duration(self.embedding)} of it to embed the images" * (self.embedding > 0)
+        unknown = ", plus the time to estimate the number of novel classes" * self.estimated
+        embedding = f", including {duration(self.embedding)} to embed the images" * (self.embedding > 0)
         return [
             f"{noun}: {self.labelled:,} labelled, {self.unlabelled:,} unlabelled"
             + sample * (self.sample < self.unlabelled)
@@ -129,7 +132,7 @@ class Plan:
         ]
 
     def check(self, place: Path) -> None:
-        """Refuse what does not fit; `place` is where the run is written."""
+        """Refuse a run that does not fit into memory or onto the disk of its folder, `place`."""
         vectors = self.look.kind == "vectors"
         hint = Hint.SAMPLE if vectors else Hint.MEMORY
         for what, needed, free, remedy in (
@@ -141,9 +144,9 @@ class Plan:
 
 
 def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: float = 0.0) -> Plan:
-    """Measure a step of every stage, or on vectors a small part of the work, and count up.
+    """Predict what a run will need, from a measured step of each stage or from clustering a few vectors.
 
-    `work` is what `preflight` returned, `embedding` the seconds that come before it.
+    `work` is what `preflight` returned; `embedding` is how many seconds embedding the images takes.
     """
     device, seen = resolve_device(recipe.run.device), sampled(data, recipe.run.sample, recipe.run.seed)
     seconds, training, weights, dim = embedding, 0.0, 0, 0
@@ -155,11 +158,11 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
             per_crop, per_image = _measured(stage, learner, recipe, split, device)
             crops = learner.views.large + SMALL_CROP * learner.views.small
             seconds += amount * max(per_crop, _decoding(split.unlabelled) / crops)
-            # Weights, their gradients, moments, and as much again while they are updated.
+            # Weights, their gradients, moments, and a copy while they are updated.
             batch = min(recipe.train[stage].batch_size, len(split.labelled) + len(split.unlabelled))
             training = max(training, per_image * batch + 4 * weights)
         elif stage == "discover":
-            seconds += _foreseen(recipe, split, len(data.split.unlabelled), device)
+            seconds += _clustering(recipe, split, len(data.split.unlabelled), device)
             training = max(training, COPIES * 4 * dim * (len(split.labelled) + len(split.unlabelled)))
     look, vectors = split.look, split.look.kind == "vectors"
     n_l, n_u, task = len(data.split.labelled), len(data.split.unlabelled), split.task
@@ -192,7 +195,7 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
 def _measured(
     stage: str, learner: Learner, recipe: Recipe, split: Split, device: torch.device
 ) -> tuple[float, float]:
-    """The seconds of a crop and the bytes of an image in a training step, from steps of a few images."""
+    """The seconds per crop and the bytes per image of a training step, measured on a few images."""
     train, saved = recipe.train[stage], dict[int, int]()
     pixels = 1 if split.look.kind == "vectors" else split.look.size**2
     most = max(TRIED[device.type] * 224**2 // pixels, 2 * learner.fewest, 4)
@@ -215,7 +218,7 @@ def _measured(
             losses = total(learner.train().loss(learner(batch, clock), batch, clock))
         if losses.requires_grad:
             losses.backward()  # type: ignore[no-untyped-call]
-        losses.item()  # waits for a GPU
+        losses.item()  # waits for the GPU
         seconds = time.perf_counter() - start
         bytes_saved, saved = sum(saved.values()), {}
     parameters = sum(each.nbytes for each in learner.parameters())
@@ -224,7 +227,7 @@ def _measured(
 
 
 def _decoding(images: ImageSet) -> float:
-    """The seconds that an image takes to be decoded, by all cores together; 0 if images are in memory."""
+    """The seconds that decoding takes per image, using all cores; 0 if the images are in memory."""
     if not isinstance(images, StreamedImages):
         return 0.0
     number, start = min(DECODED, len(images)), time.perf_counter()
@@ -233,20 +236,20 @@ def _decoding(images: ImageSet) -> float:
     return (time.perf_counter() - start) / number / max(num_workers(len(images), FILES), 1)
 
 
-def _foreseen(recipe: Recipe, split: Split, pile: int, device: torch.device) -> float:
-    """The seconds of a method that trains nothing, from those on a small sample of the pile.
+def _clustering(recipe: Recipe, split: Split, pile: int, device: torch.device) -> float:
+    """The seconds that a method without training takes, predicted from small samples of the pile.
 
-    How its work grows with what it clusters, and with the square, follows from the products on three samples.
-    All `pile` vectors are assigned.
+    The flops on three samples show how its work grows, linearly and with the square of the number of vectors.
+    The method finds the classes in `split` and assigns all `pile` vectors.
     """
     number, flops, seconds = len(split.unlabelled), list[tuple[int, int]](), 0.0
-    sizes = FORESEEN if number > FORESEEN[-1] else (number,)
+    sizes = SAMPLES if number > SAMPLES[-1] else (number,)
     for size in sizes:
         some = in_memory(Dataset("", split, None, ()), size, 0, quiet=True).split.to(device)
         method = build_method(recipe, some.task, some.look, device)
         viewer, start = Viewer(method, some.look, device, torch.float32), time.perf_counter()
         level = logging.root.manager.disable
-        logging.disable(max(level, logging.INFO))  # what it would say is not about the run
+        logging.disable(max(level, logging.INFO))  # its log would be about the sample
         try:
             with torch.random.fork_rng(devices=[]), FlopCounterMode(display=False) as finding:
                 method.begin(TrainingBank(viewer, some))
@@ -256,7 +259,7 @@ def _foreseen(recipe: Recipe, split: Split, pile: int, device: torch.device) -> 
             logging.disable(level)
         flops.append((finding.get_total_flops(), assigning.get_total_flops()))
         seconds = time.perf_counter() - start
-    if len(sizes) < len(FORESEEN):
+    if len(sizes) < len(SAMPLES):
         return seconds * pile / number
     find, assign = (np.polyval(np.polyfit(sizes, each, 2), number) for each in zip(*flops, strict=True))
     grown = (find + assign * pile / number) / max(sum(flops[-1]), 1)
@@ -281,7 +284,7 @@ def _try(stage: str, learner: Learner, recipe: Recipe, split: Split) -> tuple[Ou
 
 @contextmanager
 def _trying(stage: str, recipe: Recipe) -> Iterator[None]:
-    """One clear error for what fails; the caller's random numbers stay the same."""
+    """Raise one clear error for whatever fails; the caller's random state is kept."""
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             yield
@@ -295,25 +298,24 @@ def _trying(stage: str, recipe: Recipe) -> Iterator[None]:
 
 
 def _check_stage(stage: str, learner: Learner, recipe: Recipe, split: Split) -> float:
-    """How many large crops the stage encodes."""
+    """Check that a stage can be trained, and return its work: how many large crops it encodes."""
     train, prefix = recipe.train[stage], "" if stage == "discover" else f"{stage}."
     loader = stage_loader(stage, learner, recipe, split, CPU)
     least = min(number for number in (loader.num_labelled, loader.num_unlabelled) if number)
     alone = learner.uses == "both" and not (loader.num_labelled and loader.num_unlabelled)
     if alone or (train.epochs and least < learner.fewest):
-        size, needed = (
-            f"{prefix}batch_size={train.batch_size}",
-            f"{learner.fewest} or more images of each kind",
+        raise UsageError(
+            f"{prefix}batch_size={train.batch_size} is too small: {recipe.method} needs {learner.fewest} "
+            "or more images of each kind in a batch."
         )
-        raise UsageError(f"{size} is too small: {recipe.method} needs {needed} in a batch.")
     if train.epochs and not any(parameter.requires_grad for parameter in learner.parameters()):
-        raise UsageError(f"{recipe.method} trains nothing in {stage}; leave {prefix}epochs at 0.")
+        raise UsageError(f"{recipe.method} trains no parameters in {stage}; leave {prefix}epochs at 0.")
     crops = learner.views.large + SMALL_CROP * learner.views.small
     return train.epochs * loader.steps * loader.batch_size * crops
 
 
 def _check_losses(losses: Any, owner: str, heads: int | None = None) -> None:
-    """A loss is named terms, each a scalar or one value for each head."""
+    """Refuse losses that are not named terms, each a scalar or one value per head."""
     terms = losses if isinstance(losses, Mapping) else {"": losses}
     fits = (_is_real(term) and tuple(term.shape) in ((), (heads or term.numel(),)) for term in terms.values())
     if losses is not terms or not terms or not all(fits):
@@ -322,7 +324,7 @@ def _check_losses(losses: Any, owner: str, heads: int | None = None) -> None:
 
 
 def _check_scores(method: Method, recipe: Recipe, split: Split) -> int:
-    """The number of heads; both scores must be (heads, images, classes)."""
+    """Refuse scores that are not (heads, images, classes), and return the number of heads."""
     look, rows = split.look, torch.arange(min(FEW, len(split.unlabelled)))
     images = evaluation_view(split.unlabelled.fetch(rows), look.size, look.kind, look.mean, look.std)
     with _trying("discover", recipe):
@@ -338,15 +340,17 @@ def _check_scores(method: Method, recipe: Recipe, split: Split) -> int:
 
 
 def _check_constraints(out: Outputs, own: Losses, recipe: Recipe, task: Task) -> None:
-    """IIC's constraints need joint logits that are cosines, and must not be there already."""
+    """Refuse IIC's constraints for methods without joint cosine logits, or that have them already."""
     c, logits = recipe.constraints, out.get("logits")
     views = 2 if c.beta else 1
     if logits is None or logits.ndim != 4 or logits.shape[-1] != task.num_classes or len(logits) < views:
-        needed = f"joint cosine logits of {views} or more views, which constraints.* need"
+        needed = f"joint cosine logits of {views} or more views, which constraints.* require"
         raise UsageError(f"{recipe.method} has no {needed}.")
     for weight, term in (("alpha", "inter"), ("beta", "intra")):
         if getattr(c, weight) and term in own:
-            raise UsageError(f"{recipe.method} has the {term}-class term itself; set constraints.{weight}=0.")
+            raise UsageError(
+                f"{recipe.method} already has this {term}-class term; set constraints.{weight}=0."
+            )
 
 
 def _is_real(value: object) -> bool:
