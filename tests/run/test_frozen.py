@@ -139,12 +139,14 @@ def test_another_version_of_the_encoder_is_refused(
     Image.new("RGB", SIZE, "red").save(tmp_path / "new.png")
     monkeypatch.setattr(Colours, "revision", "2")
     with pytest.raises(
-        RunError, match=r"^The run was made with another revision of colours: 1, and here it is 2\.$"
+        RunError, match=r"^The revision of colours has changed since the run began: it was 1 and is now 2\.$"
     ):
         newfound.predict(tmp_path / "runs/a", tmp_path / "new.png")
     monkeypatch.setattr(Colours, "revision", "1")
     monkeypatch.setattr(Colours, "preprocessing", Preprocessing(32, (0.5,) * 3, (0.25,) * 3))
-    with pytest.raises(RunError, match="another preprocessing of colours: 36 to 32 pixels bicubic"):
+    with pytest.raises(
+        RunError, match=r"preprocessing of colours has changed .* was 36 to 32 pixels bicubic"
+    ):
         newfound.predict(tmp_path / "runs/a", tmp_path / "new.png")
 
 

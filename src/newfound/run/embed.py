@@ -37,10 +37,9 @@ def embed(
 ) -> PartsReport:
     """Embed the images that have no vector in `out` yet: a folder, a CSV, a list, tar files or a dataset.
 
-    What was embedded stays, whatever stops the call; an image is known by its path, or by its content to the
-    cache of the runs beside `out`, whose vectors are taken over; those of tar files and datasets are known by
-    the part they are in. The `address` of a Ray cluster, and how many `workers` it gets, are by
-    default those of this machine.
+    A call that was stopped can be repeated: what is embedded is kept. Images are identified by their path, or
+    in tar files and datasets by their part. Vectors in the cache of runs beside `out`, where images are
+    identified by their content, are reused. By default, the Ray cluster is this machine.
     """
     import_pyarrow()  # before any work
     images, out = str(images), str(out)
@@ -58,7 +57,7 @@ def embed(
 
 
 def _files(images: str, embedder: Embedder, shards: Shards, strict: bool) -> PartsReport:
-    """Files on this machine, batch after batch; those of an unfinished part are kept."""
+    """Embed files on this machine; if the call is stopped, finished batches are kept."""
     new, before, left_out = _new_files(images, shards)
     announce([Files(new)] if new else [], _bytes(embedder), shards.folder)
     done = 0
@@ -73,19 +72,23 @@ def _files(images: str, embedder: Embedder, shards: Shards, strict: bool) -> Par
 
 
 def _new_files(images: str, shards: Shards) -> tuple[list[str], int, list[str]]:
+    """The files to embed, how many were embedded before, and those that were left out."""
     paths, left_out = pile_files(Path(images))
     known = set(shards.names())
     new = [path for path in paths if located(path) not in known]
     if "://" not in shards.folder:
         new = _without_cached(new, shards)
     before = len(paths) - len(new)
-    number, by = counted(len(new), "image"), shards.made.encoder
-    log.info(f"{number} to embed with {by}, {before:,} embedded before")
+    _log_work(counted(len(new), "image"), before, shards)
     return new, before, left_out
 
 
+def _log_work(number: str, before: int, shards: Shards) -> None:
+    log.info(f"{number} to embed with {shards.made.encoder}, {before:,} embedded before")
+
+
 def _without_cached(paths: list[str], shards: Shards) -> list[str]:
-    """The files whose content the cache of the runs beside the folder does not have."""
+    """The files without a vector in the cache of runs beside the folder; the others' vectors are added."""
     made = shards.made
     source = Source(embedded_by=made.encoder, views=made.views)
     cached = Embeddings(source, Folder(Path(shards.folder)).cache).cached()
@@ -106,7 +109,7 @@ def _by_parts(
     address: str | None,
     workers: int | None,
 ) -> PartsReport:
-    """Part after part, or many at a time on a cluster."""
+    """Embed parts one after another or, on a cluster, in parallel."""
     left_out = list[str]()
     missing: Sequence[Part]
     if parts is None:
@@ -116,8 +119,7 @@ def _by_parts(
     else:
         missing = shards.missing(parts)
         before = len(parts) - len(missing)
-        number, by = counted(len(missing), "part"), shards.made.encoder
-        log.info(f"{number} to embed with {by}, {before:,} embedded before")
+        _log_work(counted(len(missing), "part"), before, shards)
     announce(missing, _bytes(embedder), shards.folder)
     make = partial(Worker, shards, strict, None if engine == "ray" else embedder)
     done, failed = work_through(missing, make, engine, address, workers)
@@ -129,7 +131,7 @@ class Worker:
     """Embeds parts, each into a file of its own."""
 
     def __init__(self, shards: Shards, strict: bool, embedder: Embedder | None) -> None:
-        """The encoder of `shards` is loaded if there is no `embedder`."""
+        """Without an `embedder`, load the encoder of `shards`."""
         made = shards.made
         self.shards, self.strict = shards, strict
         self.embedder = embedder or _embedder(version_of(made.encoder.encoder)[0], made.views)
@@ -152,7 +154,7 @@ class Worker:
 
 
 def _bytes(embedder: Embedder) -> int:
-    """Of an image in the files, its vectors in half precision."""
+    """Bytes per image in the files, with vectors in half precision."""
     return 2 * embedder.views * embedder.encoder.dim + NAME
 
 

@@ -1,4 +1,4 @@
-"""Images embedded with a frozen encoder: each once, in a cache that runs share or a folder of Parquet files.
+"""Embed the images of runs with a frozen encoder; the vectors are kept in a cache that runs share.
 
 Shapes: n images, V views, D features.
 """
@@ -19,13 +19,7 @@ from torch import Tensor
 from newfound import data
 from newfound.core.encoder import Encoder
 from newfound.core.errors import DataError, Hint, RunError
-from newfound.core.files import (
-    UNSEALED,
-    free_memory,
-    read_tensors,
-    reading,
-    write_tensors,
-)
+from newfound.core.files import UNSEALED, free_memory, read_tensors, reading, write_tensors
 from newfound.core.source import EncoderVersion, Source
 from newfound.data.dataset import Dataset
 from newfound.data.decode import digest_of, digests_of
@@ -40,19 +34,21 @@ from newfound.run.pile import packed, unpacked
 
 log = logging.getLogger(__name__)
 PAUSE = 30.0
-"""Seconds between two writes of what was embedded."""
+"""Seconds between two writes to the cache."""
 CHUNK = 1000
-"""Loaded images whose digests are taken together."""
-COPIES, MANY = 4, 100_000
-"""Of the vectors that are in memory at once; images whose vectors may need too much of it."""
+"""Loaded images that are hashed together."""
+COPIES = 4
+"""Copies of the vectors that are in memory at once."""
+MANY = 100_000
+"""From this many images on, the memory for their vectors is checked."""
 SOME = 4
-"""Batches that tell how long embedding takes; the first is not timed."""
+"""Batches that are embedded to predict how long embedding takes; the first is not timed."""
 Part = tuple[list[str], Tensor]
 """Digests of images (m,) and their vectors (m, V, D)."""
 
 
 def version_of(name: str) -> tuple[Encoder, EncoderVersion]:
-    """A pretrained encoder, and its record."""
+    """Build a pretrained encoder, and the record of its version."""
     encoder = build_encoder(name)
     preprocessing = str(encoder.preprocessing)
     return encoder, EncoderVersion(encoder=name, revision=encoder.revision, preprocessing=preprocessing)
@@ -61,22 +57,22 @@ def version_of(name: str) -> tuple[Encoder, EncoderVersion]:
 def load_data(
     source: Source, cache: Path, device: str = "auto", should_stop: Callable[[], bool] = never
 ) -> Dataset:
-    """Read the images of a source; with a frozen encoder, as vectors."""
+    """Load the images of a source; if it has a frozen encoder, as vectors."""
     frozen = Embeddings(source, cache, device, should_stop) if source.frozen else None
     return data.load(source, frozen, cache=cache)
 
 
 def foresee_data(source: Source, cache: Path, device: str = "auto") -> tuple[Dataset, float]:
-    """The same without reading all images, and the seconds that a frozen encoder would take.
+    """A stand-in for the data set without reading all images, and the seconds that embedding them would take.
 
-    Of images for a frozen encoder only some are embedded, and all have the vector of one of these.
+    A frozen encoder embeds only a few images, and the vector of one of them stands for all.
     """
     foreseen = Foreseen(source, cache, device) if source.frozen else None
     return data.load(source, foreseen, unread=True), foreseen.seconds if foreseen else 0.0
 
 
 class Embeddings:
-    """The vectors of images by the frozen encoder of a source; those of earlier calls are in the cache."""
+    """Embeds images with the frozen encoder of a source, and caches their vectors."""
 
     def __init__(
         self, source: Source, cache: Path, device: str = "auto", should_stop: Callable[[], bool] = never
@@ -90,18 +86,19 @@ class Embeddings:
 
     @cached_property
     def embedder(self) -> Embedder:
-        """The encoder at work, which must be the same as when the run began."""
+        """The embedder; its encoder must be the same version as when the run began."""
         then, (encoder, now) = self.encoder, version_of(self.encoder.encoder)
         if now != then:
             changed = "revision" if now.revision != then.revision else "preprocessing"
             was, is_now = getattr(then, changed), getattr(now, changed)
             raise RunError(
-                f"The run was made with another {changed} of {then.encoder}: {was}, and here it is {is_now}."
+                f"The {changed} of {then.encoder} has changed since the run began: it was {was} and is now "
+                f"{is_now}."
             )
         return Embedder(encoder, self.device, views=self.views)
 
     def files(self, paths: Sequence[str], strict: bool) -> tuple[EmbeddedImages, list[int], list[str]]:
-        """The vectors of files that can be read, their rows in `paths`, and the others with the reason."""
+        """The vectors of the readable files, their rows in `paths`, and the other files with the reason."""
         self.check_memory(len(paths))
         digests, failed = digests_of(paths, strict)
         tried = set[int]()
@@ -124,16 +121,16 @@ class Embeddings:
         return self._set(vectors, [paths[row] for row in kept], [digests[row] for row in kept]), kept, failed
 
     def check_memory(self, number: int) -> None:
-        """Refuse, before any work, more images than there is memory for their vectors."""
+        """Refuse more images than there is memory for their vectors."""
         if number < MANY:
             return
         needed = COPIES * number * self.views * self.embedder.encoder.dim * 2
         if needed > free_memory():
-            sizes = f"{needed / 2**30:.1f} GiB, and {free_memory() / 2**30:.1f} GiB are free"
+            sizes = f"{needed / 2**30:.1f} GiB; {free_memory() / 2**30:.1f} GiB are free"
             raise RunError(f"The vectors of {number:,} images need {sizes}.", Hint.EMBED)
 
     def images(self, images: ImageSet) -> EmbeddedImages:
-        """The vectors of loaded images, or of the files that they come from."""
+        """The vectors of loaded images, or of the files that they were loaded from."""
         if all(map(is_there, images.names)):
             return self.files(images.names, strict=True)[0]
         digests = _digests(images)
@@ -160,7 +157,7 @@ class Embeddings:
     def _vectors(
         self, digests: Sequence[str], embedded: Callable[[Sequence[int]], Iterator[Part]]
     ) -> dict[str, Tensor]:
-        """Digest → vectors (V, D): those in the cache, to which `embedded` adds the rows that are missing."""
+        """Digest → vectors (V, D): all in the cache, and those that `embedded` makes of the missing rows."""
         found = self.cached()
         missing = {digest: row for row, digest in enumerate(digests) if digest and digest not in found}
         if not missing:
@@ -180,7 +177,7 @@ class Embeddings:
         return found
 
     def _save(self, parts: Sequence[Part]) -> None:
-        """A file of its own, so that runs can add to the cache at the same time."""
+        """Write the parts to a new file, so that several runs can add to the cache at the same time."""
         digests = [digest for part, _ in parts for digest in part]
         if digests:
             name = digest_of("".join(digests).encode())
@@ -189,7 +186,7 @@ class Embeddings:
             write_tensors(self.folder / f"{name}.safetensors", save(tensors, UNSEALED))
 
     def cached(self) -> dict[str, Tensor]:
-        """Digest → vectors (V, D) of earlier calls."""
+        """Digest → vectors (V, D) in the cache."""
         found: dict[str, Tensor] = {}
         for path in sorted(self.folder.glob("*.safetensors")):
             try:
@@ -197,12 +194,12 @@ class Embeddings:
                     tensors, _ = read_tensors(path, load)
                     found.update(zip(unpacked(tensors["digests"].numpy()), tensors["vectors"], strict=True))
             except RunError as error:
-                log.warning("%s The images are embedded again.", error)
+                log.warning("%s Its images are embedded again.", error)
         return found
 
 
 class Foreseen(Embeddings):
-    """Embeds some images to tell how long all would take."""
+    """Embeds a few images to predict how long all would take."""
 
     seconds = 0.0
 
@@ -224,7 +221,7 @@ class Foreseen(Embeddings):
     def _foreseen(
         self, names: Sequence[str], digests: Sequence[str], batches: Iterator[Tensor]
     ) -> EmbeddedImages:
-        """Digests and vectors are those of some images; the share of them that is cached is that of all."""
+        """Give all images one vector; `digests` and `batches` are those of some, which stand for all."""
         blank = torch.zeros(1, self.views, self.embedder.encoder.dim)
         vectors = torch.cat([next(batches, blank), blank])
         start, done = time.monotonic(), sum(map(len, batches))
@@ -238,7 +235,7 @@ class Foreseen(Embeddings):
 
 
 def _digests(images: ImageSet) -> list[str]:
-    """(n,) of their files, or of loaded images."""
+    """(n,) digests of the image files, or of the loaded images."""
     if found := images.contents():
         return found
     chunks = images.to(torch.device("cpu")).take_each(torch.split(torch.arange(len(images)), CHUNK))

@@ -1,4 +1,4 @@
-"""Work on many images part by part, on this machine or on a Ray cluster; each part is published whole."""
+"""Process many images in parts, on this machine or on a Ray cluster; each part is published as a whole."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,35 +18,35 @@ from newfound.data.parquet import num_rows
 log = logging.getLogger(__name__)
 P = TypeVar("P")
 FEW = 64
-"""The fewest files of a part that a worker of a cluster gets."""
+"""Fewest files in a part, unless there are fewer in all."""
 NAME = 100
-"""Bytes of an image in a table, its vector apart; Parquet files, which are compressed, take fewer."""
+"""Bytes per image in a table, besides its vector; compressed Parquet files take fewer."""
 Done = tuple[int, list[str]]
-"""How many images of a part were used, and those that could not be read."""
+"""The number of images processed, and the files that could not be read."""
 Work = Callable[[P], Done]
-"""Works on a part, and publishes it; a part that is worked on twice is there once."""
+"""Processes a part and publishes the result; doing so twice has the same effect as once."""
 
 
 @dataclass(frozen=True)
 class PartsReport:
-    """What a call did."""
+    """What a call has done."""
 
     images: int
-    """How many images it worked on."""
+    """How many images it processed."""
     before: int
-    """How many more were done already; of tar files, datasets and embeddings, how many parts."""
+    """How many images were processed before; for tar files, datasets and embeddings, how many parts."""
     left_out: tuple[str, ...]
-    """Files that are not used, each with the reason."""
+    """Files that were left out, each with the reason."""
 
 
 def in_parts(paths: Sequence[str], workers: int | None) -> list[Files]:
-    """Files in parts, several for each worker."""
+    """Divide files into parts, several per worker."""
     size = min(ROWS, max(len(paths) // (4 * (workers or 1)), FEW))
     return [Files(paths[first : first + size]) for first in range(0, len(paths), size)]
 
 
 def announce(parts: Sequence[Part | Table], each: int, out: str) -> None:
-    """Say what parts with `each` so many bytes an image will take, and refuse what does not fit."""
+    """Log the disk space that parts with `each` bytes per image will take; refuse what does not fit."""
     if not parts:
         return
     numbers = [number for part in parts if (number := _number(part)) is not None]
@@ -54,7 +54,7 @@ def announce(parts: Sequence[Part | Table], each: int, out: str) -> None:
     if len(numbers) == len(parts):
         said = f"{counted(sum(numbers), 'image')}: up to {in_units(needed)}"
     else:
-        said = f"{counted(len(parts), 'part')}: up to {each:,} bytes for each image"
+        said = f"{counted(len(parts), 'part')}: up to {each:,} bytes per image"
     if "://" not in out:
         free = free_disk(Path(out))
         check_fits(f"disk space for {out}", needed, free, Hint.NEW_FOLDER)
@@ -63,7 +63,7 @@ def announce(parts: Sequence[Part | Table], each: int, out: str) -> None:
 
 
 def _number(part: Part | Table) -> int | None:
-    """How many images a part has; None if only reading all of it would tell."""
+    """The number of images in a part; None if the whole part would have to be read to count them."""
     if isinstance(part, Files):
         return len(part.paths)
     if isinstance(part, Rows):
@@ -77,7 +77,7 @@ def _number(part: Part | Table) -> int | None:
 def work_through(
     parts: Sequence[P], make: Callable[[], Work[P]], engine: Engine, address: str | None, workers: int | None
 ) -> Done:
-    """All parts, one after another, or many at a time on a cluster, each of whose workers calls `make`."""
+    """Process all parts, one after another or, on a cluster, in parallel; each worker calls `make` first."""
     results = _on_cluster(parts, make, address, workers) if engine == "ray" else _here(parts, make)
     done, left_out = 0, list[str]()
     for place, (number, failed) in enumerate(results, start=1):
@@ -93,14 +93,14 @@ def _here(parts: Sequence[P], make: Callable[[], Work[P]]) -> Iterator[Done]:
 
 
 class ClusterWorker(Generic[P]):
-    """A worker as Ray Data calls it."""
+    """A worker of Ray Data."""
 
     def __init__(self, parts: Sequence[P], make: Callable[[], Work[P]]) -> None:
         self.parts, self.work = parts, make()
 
     def __call__(self, batch: Mapping[str, Iterable[int]]) -> Mapping[str, list[int] | list[str]]:
-        """The rows of parts → what was done with them."""
-        # Processes that are forked from one of Ray's may hang, and on another thread none is.
+        """Process the parts with these ids."""
+        # Forking from one of Ray's processes may hang; on another thread nothing is forked.
         with ThreadPoolExecutor(1) as thread:
             results = list(thread.map(self.work, [self.parts[place] for place in batch["id"]]))
         return {"images": [number for number, _ in results], "failed": ["\n".join(f) for _, f in results]}
@@ -109,7 +109,7 @@ class ClusterWorker(Generic[P]):
 def _on_cluster(
     parts: Sequence[P], make: Callable[[], Work[P]], address: str | None, workers: int | None
 ) -> Iterator[Done]:
-    """A part that a killed worker had begun is given to another one."""
+    """Process the parts on a Ray cluster, which gives the part of a killed worker to another one."""
     library("ray.data", "ray")
     ray = library("ray", "ray")
     if not parts:
