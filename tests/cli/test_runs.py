@@ -128,7 +128,7 @@ def test_images_that_are_gone_and_other_images(moved: tuple[Path, Path], run: Fi
     before = contents(mine)
     image = place / "pile" / "monday" / "00.png"
     image.rename(image.with_name("000.png"))
-    refused(2, ("relocate", mine, *options(place)), "other names or another order")
+    refused(2, ("relocate", mine, *options(place)), "The names or the order of the images", "have changed")
     image.with_name("000.png").unlink()
     refused(1, ("relocate", mine, *options(place)), "24 + 20 images then, 24 + 19 now")
     shutil.copy(image.with_name("01.png"), image)

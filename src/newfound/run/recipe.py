@@ -1,4 +1,4 @@
-"""Build learners and loaders from a recipe, and restore the recipe of a stored run."""
+"""Build learners and loaders from a recipe, and read, compare and name recipes."""
 
 from dataclasses import replace
 from functools import partial
@@ -21,10 +21,14 @@ from newfound.losses.divergence import inter_class, intra_class
 from newfound.nn.encoders import build_encoder, encoder_for
 from newfound.run.models import Request, Settings
 
-DEFAULT_METHOD, VECTOR_METHOD, MIXED_METHOD = "iic", "centroids", "simgcd"
-"""For images, for vectors, and for mixed piles of images."""
+DEFAULT_METHOD = "iic"
+"""The default method for images."""
+VECTOR_METHOD = "centroids"
+"""The default method for vectors."""
+MIXED_METHOD = "simgcd"
+"""The default method for mixed piles of images."""
 NETWORK_STAGES = ("rotnet", "pretrain", "known")
-"""Pretraining stages that train a classifier of the known classes and need no number of novel ones."""
+"""Pretraining stages that train the encoder; they do not need the number of novel classes."""
 
 
 def build_stage(
@@ -32,7 +36,7 @@ def build_stage(
 ) -> Learner:
     """The learner of a stage, initialised from the run's seed and the pretrained weights of its encoder.
 
-    `pretrained` is False where the weights of a run follow, so that those need not be there.
+    `pretrained=False` skips these weights, if those of a run will replace them anyway.
     """
     torch.manual_seed(derive(recipe.run.seed, stage, "initialise"))
     kind = method_entry(recipe.method).method if stage == "discover" else stage_class(stage)
@@ -62,14 +66,14 @@ def build_stage(
 def build_method(
     recipe: Recipe, task: Task, look: Look, device: torch.device, pretrained: bool = True
 ) -> Method:
-    """The learner of the last stage."""
+    """The learner of the discovery stage."""
     method = build_stage("discover", recipe, task, look, device, pretrained)
     assert isinstance(method, Method)
     return method
 
 
 def encoder_name(recipe: Recipe, look: Look) -> str:
-    """The encoder that `encoder=auto` stands for; those of vectors are named with their length."""
+    """The name of the encoder: `auto` is resolved, and encoders of vectors get the number of features."""
     name = recipe.run.encoder
     if name == "auto":
         return encoder_for(look.kind, look.size)
@@ -77,13 +81,13 @@ def encoder_name(recipe: Recipe, look: Look) -> str:
 
 
 def stage_loader(stage: str, learner: Learner, recipe: Recipe, split: Split, device: torch.device) -> Loader:
-    """The batches that a stage of the recipe trains on."""
+    """The loader of the batches that a stage is trained on."""
     train, seed = recipe.train[stage], recipe.run.seed
     return Loader(split, learner.views, train, uses=learner.uses, seed=seed, stage=stage, device=device)
 
 
 def extra_loss(constraints: ConstraintConfig, task: Task) -> Extra | None:
-    """IIC's constraints as extra terms on a method's joint `logits` (V, K, B, C); None without weights."""
+    """IIC's constraints as extra terms on a method's joint `logits` (V, K, B, C); None if they are off."""
     return partial(_constrained, constraints, task) if constraints.alpha or constraints.beta else None
 
 
@@ -99,36 +103,36 @@ def _constrained(c: ConstraintConfig, task: Task, out: Outputs, batch: Batch) ->
 
 
 def split_settings(settings: Overrides) -> tuple[Overrides, Overrides]:
-    """The settings of the estimate, without their prefix, and all others."""
+    """The settings of the estimate (without their prefix), and all other settings."""
     search = {key.removeprefix(PREFIX): value for key, value in settings.items() if key.startswith(PREFIX)}
     return search, {key: value for key, value in settings.items() if not key.startswith(PREFIX)}
 
 
 def stored_recipe(request: Request) -> Recipe:
-    """The settings of a stored run, every one of them."""
+    """The recipe of a stored run."""
     return recipe_for(request.method, "", request.settings)
 
 
 def changed_settings(recipe: Recipe, benchmark: str) -> Settings:
-    """The settings that differ from the method's own for such images."""
+    """The settings that differ from the method's own on this benchmark."""
     base = recipe_for(recipe.method, benchmark, {"track": recipe.run.track}).flat()
     changed = {key: value for key, value in recipe.flat().items() if value != base[key]}
     return changed | ({"track": recipe.run.track} if recipe.run.track != "published" else {})
 
 
 def probe_recipe(recipe: Recipe, benchmark: str) -> Recipe:
-    """k-means on the pretraining of `recipe`, or on IIC's where it has none: the network of an estimate."""
+    """The recipe of an estimate's network: k-means after the pretraining of `recipe`, or else of IIC."""
     usual, plain = (recipe_for(name, benchmark) for name in (DEFAULT_METHOD, "kmeans"))
     stages = {stage: train for stage, train in recipe.train.items() if stage in NETWORK_STAGES}
     train = (stages or {"pretrain": usual.train["pretrain"]}) | {"discover": plain.train["discover"]}
-    # Weights given by hand may have seen the classes that the estimate hides.
+    # Weights from a file may have seen the classes that the estimate hides.
     return replace(plain, train=train, run=replace(recipe.run, pretrained=""))
 
 
 def recipe_name(recipe: Recipe, source: Source, look: Look) -> str:
-    """Whose values: `published`, `newfound` (ours), `default`, `matched`, a variation or `custom`."""
-    other_task = source.benchmark and (source.pile or source.size or source.estimated)  # than its own
-    if source.subset or source.held_out or other_task:
+    """Whose settings these are: `published`, `newfound`, `default`, `matched`, a variation or `custom`."""
+    changed = source.benchmark and (source.pile or source.size or source.estimated)
+    if source.subset or source.held_out or changed:
         return "custom"
     entry = method_entry(recipe.method)
     named = {entry.values_for(source.name)[0]: {}, **entry.variations_for(source.name)}
@@ -139,6 +143,6 @@ def recipe_name(recipe: Recipe, source: Source, look: Look) -> str:
 
 
 def _deciding(recipe: Recipe, look: Look) -> tuple[Any, ...]:
-    """The settings that decide what a number means, not how it was computed."""
+    """The settings that decide what a result means, unlike those that only decide how it is computed."""
     run = recipe.run.track, recipe.run.weights, recipe.run.pretrained, encoder_name(recipe, look)
     return recipe.config, recipe.train, recipe.constraints, run

@@ -1,7 +1,7 @@
-"""How a run begins: with which method, from which encoder, and what it assumes of the pile.
+"""Choose what a call leaves open: the method, the encoder, and what to assume of the pile.
 
-A frozen encoder is part of where the data comes from: discovery then sees vectors, with the settings that a
-method has for them.
+A frozen encoder becomes part of the source: discovery then sees vectors, and uses the method's settings for
+vectors.
 """
 
 import logging
@@ -23,14 +23,16 @@ from newfound.run.recipe import DEFAULT_METHOD, MIXED_METHOD, VECTOR_METHOD
 
 log = logging.getLogger(__name__)
 TINY = 32
-"""Images up to this side are no photographs, which pretrained encoders are for."""
-CPU_SIDE, CPU_ENCODER = 64, "small"
-"""What is trained from scratch on a CPU, so that it takes minutes."""
+"""Images up to this size are not taken for photographs, for which pretrained encoders are made."""
+CPU_SIDE = 64
+"""Size of images for training from scratch on a CPU, so that it takes minutes."""
+CPU_ENCODER = "small"
+"""The encoder for training from scratch on a CPU."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """A call in which nothing is left open."""
+    """A call with every choice made."""
 
     method: str
     source: Source
@@ -38,7 +40,7 @@ class Start:
 
 
 def precedent(folder: Folder, source: Source, resume: bool) -> Request | None:
-    """The run whose choices a new call takes over: the one to resume, or the one that it follows."""
+    """The run whose choices a call adopts: the run to resume, or the one that it follows."""
     if resume and folder.config.exists():
         return folder.request()
     return Folder(Path(source.follows)).request() if source.follows else None
@@ -51,9 +53,9 @@ def start(
     side: Callable[[], int],
     begun: Request | None = None,
 ) -> Start:
-    """Choose what the call leaves open, and say so.
+    """Choose what the call leaves open, and log it.
 
-    `side` tells how large a user's own images are; `begun` is the `precedent`, which has chosen before.
+    `side` returns the size of a user's own images; `begun` is the `precedent`, whose choices are adopted.
     """
     if source.name != "vectors":
         source, settings = _with_encoder(source, method, settings, side, begun)
@@ -71,7 +73,7 @@ def start(
 
 
 def default_method(source: Source) -> tuple[str, str]:
-    """The method for a source unless another is named, and what it is the default for."""
+    """The default method for a source, and what it is the default for."""
     pile = source.pile or (find_benchmark(source.benchmark)[1].pile if source.benchmark else "novel")
     if source.name == "vectors":
         return VECTOR_METHOD, "vectors"
@@ -81,10 +83,9 @@ def default_method(source: Source) -> tuple[str, str]:
 def _with_encoder(
     source: Source, method: str | None, settings: Overrides, side: Callable[[], int], begun: Request | None
 ) -> tuple[Source, Overrides]:
-    """The source with its frozen encoder, if it gets one, and the settings that remain."""
-    run = checked(
-        RunConfig, {key: settings[key] for key in ("encoder", "views", "device") if key in settings}
-    )
+    """The source, with its frozen encoder if it gets one, and the remaining settings."""
+    given = {key: settings[key] for key in ("encoder", "views", "device") if key in settings}
+    run = checked(RunConfig, given)
     name, trains = run.encoder, settings.get("trains")
     if begun and not settings.keys() & {"encoder", "views", "trains"}:
         return _as_begun(source, settings, begun)
@@ -93,7 +94,7 @@ def _with_encoder(
         on_cpu = resolve_device(run.device).type == "cpu"
         if name == "auto" and on_cpu and pixels > CPU_SIDE and source.labelled:
             what = f"{CPU_SIDE} pixels with encoder={CPU_ENCODER}"
-            log.info("on a CPU: trained at %s, which takes minutes rather than hours", what)
+            log.info("on a CPU: training at %s, which takes minutes rather than hours", what)
             return source.model_copy(update={"size": CPU_SIDE}), {**settings, "encoder": CPU_ENCODER}
     kind = None if name == "auto" else encoder_class(name)
     if kind and kind.of_vectors:
@@ -113,13 +114,13 @@ def _with_encoder(
 
 def _is_open(source: Source, method: str | None, settings: Overrides) -> bool:
     """Whether the call leaves the encoder of a user's own images open."""
-    named = (
-        settings.keys() & {"encoder", "weights", "pretrained"} or settings.get("trains", "heads") != "heads"
-    )
-    return source.name == "own" and source.size is None and not named and _takes_vectors(method)
+    chosen = bool(settings.keys() & {"encoder", "weights", "pretrained"})
+    trained = settings.get("trains", "heads") != "heads"
+    return source.name == "own" and source.size is None and not (chosen or trained) and _takes_vectors(method)
 
 
 def _takes_vectors(method: str | None) -> bool:
+    """Whether the method has settings for vectors; the default method has."""
     return method is None or method_entry(method).values_for("vectors")[0] != "default"
 
 
@@ -128,7 +129,7 @@ def _without_encoder(settings: Overrides) -> Overrides:
 
 
 def _as_begun(source: Source, settings: Overrides, begun: Request) -> tuple[Source, Overrides]:
-    """What the run to resume, or to go on from, began with."""
+    """The source and the settings with the encoder of the run that began."""
     if begun.source.frozen:
         frozen = {"embedded_by": begun.source.frozen, "views": begun.source.views}
         return source.model_copy(update=frozen), _without_encoder(settings)
@@ -137,18 +138,15 @@ def _as_begun(source: Source, settings: Overrides, begun: Request) -> tuple[Sour
 
 
 def _best_installed() -> str:
-    """The best pretrained encoder that is there, or `auto` for one that is trained from scratch; says so."""
-    first, last = next(iter(PREFERRED)), list(PREFERRED)[-1]
-    best = next((name for name in PREFERRED if not missing(name)), None)
-    if best == first:
+    """The best pretrained encoder that is installed, or `auto` to train one from scratch; logs the choice."""
+    names = list(PREFERRED)
+    best = next((name for name in names if not missing(name)), None)
+    if best == names[0]:
         log.info("encoder: %s, which is in the local cache", best)
         return best
-    better = first if best else last
-    log.info(
-        "encoder: %s; encoder=%s would be better (%s, %s)",
-        f"{best}, the best one installed"
-        if best
-        else "trained from scratch, since no pretrained one is installed",
-        *(better, missing(better), PREFERRED[better]),
-    )
+    better = names[0] if best else names[-1]
+    scratch = "trained from scratch, since no pretrained one is installed"
+    used = f"{best}, the best one installed" if best else scratch
+    what = better, missing(better), PREFERRED[better]
+    log.info("encoder: %s; encoder=%s would be better (%s, %s)", used, *what)
     return best or "auto"

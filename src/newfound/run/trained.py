@@ -1,4 +1,4 @@
-"""Load a finished run: its method, scores and images, and its predictions on new ones."""
+"""Load a finished run: its method, images and scores, its predictions on new images, and relocate it."""
 
 import io
 import logging
@@ -39,27 +39,27 @@ log = logging.getLogger(__name__)
 CHUNK = 16_384
 """Images that are predicted together."""
 TINY = 16
-"""Up to this side pictures are stored without loss."""
+"""Pictures up to this size are compressed without loss."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The method of a finished run."""
+    """The trained method of a finished run."""
 
     method: Method
     viewer: Viewer
     state: State
     head: int
-    """The one that the run reports."""
+    """The head whose predictions the run reports."""
     temperature: float
 
     @classmethod
     def load(cls, folder: Folder) -> "Trained":
-        """From the folder alone, without the images that the run was trained on."""
+        """Load it from the folder alone; the images that it was trained on are not needed."""
         results, recipe = folder.read_results(), stored_recipe(folder.request())
         state, checkpoint = State.load(folder.checkpoint)
         device = resolve_device("auto")
-        try:  # the run's precision, so that what is printed is what was stored, if this device has it
+        try:  # the run's precision if this device has it, so that predictions are those that were stored
             precision = resolve_precision(recipe.run.precision, device)
         except UsageError:
             precision = resolve_precision("auto", device)
@@ -69,13 +69,13 @@ class Trained:
         return cls(method, viewer, state, best_head(state.lines), results.calibration.temperature)
 
     def scores(self, images: ImageSet) -> Tensor:
-        """(n, C) scores of that head, known classes first."""
+        """(n, C) scores of the selected head, known classes first."""
         return self.viewer.over(images.to(self.viewer.device), lambda x: self.method.scores(x)[self.head])
 
     def shares(self, images: ImageSet) -> NDArray[np.floating]:
-        """(n, C) their calibrated probabilities."""
-        found: NDArray[np.floating] = (self.scores(images) / self.temperature).softmax(-1).cpu().numpy()
-        return found
+        """(n, C) calibrated probabilities of the selected head."""
+        shares: NDArray[np.floating] = (self.scores(images) / self.temperature).softmax(-1).cpu().numpy()
+        return shares
 
     def features(self, images: ImageSet) -> Tensor:
         """(n, D) features of the encoder."""
@@ -83,7 +83,7 @@ class Trained:
 
 
 def images_of(folder: Folder, data_dir: str | None = None) -> Dataset:
-    """The images that a run was trained on; any others are refused."""
+    """Load the images that a run was trained on; refuse them if they have changed."""
     folder.check_images_exist()
     source = folder.request().source
     data = load_data(source.model_copy(update={"data_dir": data_dir}) if data_dir else source, folder.cache)
@@ -92,31 +92,31 @@ def images_of(folder: Folder, data_dir: str | None = None) -> Dataset:
 
 
 def has_pictures(images: ImageSet) -> bool:
-    """Whether there are images to show: all but vectors that are not named after files."""
+    """Whether there are pictures to show: of images, or of vectors that are named after image files."""
     return len(images) > 0 and (
         not isinstance(images, Vectors | StoredVectors) or all(map(is_there, images.names))
     )
 
 
 class Pictures:
-    """The unlabelled images of a run for people to look at: the original files where there are any."""
+    """Pictures of a run's unlabelled images, from the original files if there are any."""
 
     def __init__(self, images: ImageSet) -> None:
-        """Of loaded images, or of the image files that vectors are named after."""
+        """Show loaded images, or the image files that vectors are named after."""
         if not has_pictures(images):
             raise DataError("These vectors have no image files to show.")
         self._images = images
 
     @classmethod
     def load(cls, folder: Folder, data_dir: str | None = None) -> "Pictures":
-        """Of a finished run; its images must be the same as then."""
+        """Show the images of a finished run, which must not have changed."""
         images, source = images_of(folder, data_dir).split.unlabelled, folder.request().source
-        if source.frozen and not has_pictures(images):  # of a benchmark that is not in image files
+        if source.frozen and not has_pictures(images):  # a benchmark whose images are not files
             images = load_data(source.unembedded, folder.cache).split.unlabelled
         return cls(images)
 
     def __call__(self, rows: Sequence[int], side: int) -> list[bytes]:
-        """Files for a browser, in the images' own proportions and at most `side` pixels wide and high."""
+        """Encoded pictures, with the aspect ratios of the images, at most `side` pixels wide and high."""
         names = [self._images.names[row] for row in rows]
         found, failed = dict[int, bytes](), list[str]()
         vectors = isinstance(self._images, Vectors | StoredVectors)
@@ -129,7 +129,7 @@ class Pictures:
         return [found[at] if at in found else self._as_seen(row, side) for at, row in enumerate(rows)]
 
     def _as_seen(self, row: int, side: int) -> bytes:
-        """The image as the network saw it."""
+        """The encoded image as the network sees it."""
         pixels = self._images.take(torch.tensor([row], device=self._images.device))[0]
         image = Image.fromarray(pixels.permute(1, 2, 0).cpu().numpy())
         image.thumbnail((side, side))
@@ -137,7 +137,7 @@ class Pictures:
 
 
 def _encoded(image: Image.Image) -> bytes:
-    """As JPEG; a tiny image without loss, because it is shown with visible pixels."""
+    """The image as JPEG, or as PNG if it is tiny, since it is then shown enlarged."""
     out = io.BytesIO()
     image.save(out, "PNG" if max(image.size) <= TINY else "JPEG", quality=80)
     return out.getvalue()
@@ -150,24 +150,24 @@ class Prediction:
     images: Sequence[str]
     """Absolute paths."""
     shares: NDArray[np.floating]
-    """(n, C) probabilities among all classes, known ones first."""
+    """(n, C) probabilities among all classes, known ones first"""
     features: NDArray[np.floating] | None
-    """(n, D) if requested."""
+    """(n, D) features of the encoder, if requested"""
     left_out: Sequence[str]
     """Files that could not be read, each with the reason."""
     unsorted: NDArray[np.bool_]
-    """(n,) whether an image is too far from its most probable class."""
+    """(n,) whether an image is too far from its most probable class"""
     digests: Sequence[str]
-    """(n,) of their contents, if they are files."""
+    """(n,) digests of their contents; empty if they are not files"""
 
 
 def takes_vectors(source: Source, place: str) -> bool:
-    """Whether new images of a run are embeddings of them, as those in this place are."""
+    """Whether a run takes what is in this place as embeddings rather than images."""
     return source.name == "vectors" and (not source.frozen or holds_vectors(place))
 
 
 class Predictor:
-    """A run that new images are shown to."""
+    """Predicts the classes of new images with a finished run."""
 
     def __init__(self, folder: Folder, strict: bool = False, with_features: bool = False) -> None:
         self.run, self.source = Trained.load(folder), folder.request().source
@@ -176,12 +176,12 @@ class Predictor:
         self.frozen = Embeddings(self.source, folder.cache) if self.source.frozen else None
         if not self.run.method.joint:
             log.warning(
-                "%s scores known and novel classes separately; which of them an image is in is only a guess",
+                "%s scores known and novel classes separately; whether an image is known or novel is a guess",
                 folder.request().method,
             )
 
     def __call__(self, place: str) -> Iterator[Prediction]:
-        """The images of a folder, a CSV, a list or one file, or embeddings of them, some at a time."""
+        """Predict a folder, a CSV, a list or a file of images, or embeddings, some at a time."""
         pile: ImageSet
         if takes_vectors(self.source, place):
             pile, skipped = load_vectors(place, self.look, self.source.embedded_by)
@@ -192,7 +192,7 @@ class Predictor:
         return self._predicted(pile, pile.contents(), skipped)
 
     def part(self, part: Part | Table) -> Iterator[Prediction]:
-        """The images of a part, some at a time, or the embeddings in a file."""
+        """Predict the images or embeddings of a part, some at a time."""
         if isinstance(part, Table):
             vectors, _ = load_vectors(part.url, self.look, self.source.embedded_by)
             yield from self._predicted(vectors, vectors.contents(), ())
@@ -223,7 +223,7 @@ class Predictor:
     def _predicted(
         self, pile: ImageSet, digests: Sequence[str], skipped: Sequence[str]
     ) -> Iterator[Prediction]:
-        """Some at a time, since a score for each class takes more memory than a vector."""
+        """Predict images some at a time, since scores for all classes take more memory than vectors."""
         for rows in torch.split(torch.arange(len(pile)), CHUNK):
             some = pile.select(rows)
             shares = self.run.shares(some) if len(some) else np.empty((0, self.run.method.task.num_classes))
@@ -238,23 +238,23 @@ class Predictor:
 
 @dataclass(frozen=True)
 class RunScores:
-    """What a run says of the images that figures show."""
+    """The scores of a run on the images that figures show."""
 
     title: str
     scores: NDArray[np.floating]
-    """(n, C) joint logits, known classes first."""
+    """(n, C) joint logits, known classes first"""
     novel: NDArray[np.floating]
-    """(n, C_u) scores of the novel classes."""
+    """(n, C_u) scores of the novel classes"""
     labels: NDArray[np.integer]
-    """(n,) classes as joint ids: true ones, or those the run found."""
+    """(n,) classes as joint ids: true ones, or else those that the run found"""
     class_names: Sequence[str]
     num_known: int
     found: bool = False
-    """Whether these are training images with the classes that the run found, for want of ground truth."""
+    """Without ground truth: these are training images with the classes that the run found."""
 
 
 def run_scores(folder: Folder, data_dir: str | None = None) -> RunScores:
-    """The scores of the test images, or of the training images without ground truth."""
+    """The scores of the test images, or without ground truth of the training images."""
     run, data = Trained.load(folder), images_of(folder, data_dir)
     truth, split, num_known = data.truth, data.split, run.method.task.num_known
     images = (truth.test if truth else split.unlabelled).to(run.viewer.device)
@@ -271,7 +271,7 @@ def run_scores(folder: Folder, data_dir: str | None = None) -> RunScores:
 
 
 def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> None:
-    """Tell a run where its own images are now; they must be the same images in the same order.
+    """Record where the images of a run are now; they must be the same images in the same order.
 
     The config is written last, so that an interrupted call can be repeated.
     """
@@ -284,9 +284,9 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     if folder.results.exists() and (classes := folder.read_results().classes):
         found = Assignments.read(folder.assignments, classes)
         pile = data.split.unlabelled.names
-        same = list(found.images) == list(pile)  # as they are when an earlier call was interrupted
-        if not same and before.source.relative(found.images) != now.relative(pile):
-            raise UsageError(f"The images in {now.unlabelled} have other names or another order than before.")
+        done = list(found.images) == list(pile)  # by an earlier call that was interrupted
+        if not done and before.source.relative(found.images) != now.relative(pile):
+            raise UsageError(f"The names or the order of the images in {now.unlabelled} have changed.")
         replace(found, images=pile).write(folder.assignments, classes)
     places = {"labelled": now.labelled, "unlabelled": now.unlabelled}
     if estimate := folder.read_estimate():

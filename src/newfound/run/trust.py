@@ -1,4 +1,4 @@
-"""How far to trust a run: hide some known classes and find them the way the novel ones were found."""
+"""How far to trust a run: hide some known classes, and find them as the novel ones were found."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -23,12 +23,16 @@ from newfound.run.trained import images_of
 
 log = logging.getLogger(__name__)
 TRIALS = 3
-"""On vectors, which take little time; a network is trained once."""
+"""Trials on vectors, which take little time; on images there is only one."""
 SUMS = ("images", "known_images")
-SHARES = ("accuracy", "mean_accuracy", "largest_class", "recognised", "mistaken", "kmeans", "unsorted")
-MEANS = (*SHARES, "calibration_error")
+"""Fields that are summed over the trials."""
+MEANS = (
+    *("accuracy", "mean_accuracy", "largest_class", "recognised", "mistaken", "kmeans", "unsorted"),
+    "calibration_error",
+)
+"""Fields that are averaged over the trials."""
 STARTS = 10
-"""Of k-means; the one with the lowest inertia counts."""
+"""Restarts of k-means; the one with the lowest inertia counts."""
 
 
 def find_hidden(
@@ -38,11 +42,11 @@ def find_hidden(
     watch: Watch = ignore,
     should_stop: Callable[[], bool] = never,
 ) -> Trust:
-    """Hide `number` known classes (by default two fifths), repeat the run on the rest, and score it.
+    """Hide `number` known classes (by default two fifths), repeat the run on the rest, and write trust.json.
 
-    In a mixed pile the hidden classes are among images of the others. Their number is estimated too, if that
-    is quick or was done for the run. Of vectors there are several trials, each with other hidden classes.
-    They are runs in the folder `trust`, which resume by themselves; their outcome is trust.json.
+    If the pile is mixed, images of the other known classes join the hidden ones. The number of hidden classes
+    is estimated too, if that is quick or the run has estimated its own. Vectors get several trials, each with
+    different hidden classes. Trials are runs in the folder `trust`, and always resume.
     """
     results, first = folder.read_results(), folder.inner("trust")
     begun = first.request().source.held_out if first.config.exists() else None
@@ -64,7 +68,7 @@ def find_hidden(
 
 
 def _recipe(folder: Folder) -> Recipe:
-    """That of the run, without weights that may have seen the hidden classes."""
+    """The recipe of the run, without weights that may have seen the hidden classes."""
     recipe = stored_recipe(folder.request())
     if recipe.run.pretrained:
         log.info("training the network from scratch: the given weights may have seen the hidden classes")
@@ -73,7 +77,7 @@ def _recipe(folder: Folder) -> Recipe:
 
 
 def _scored(run: Run, count: bool) -> Trust:
-    """A trial, which is run unless it has been; `count` estimates the number of hidden classes too."""
+    """Run a trial unless it is finished, and score it; `count` estimates the number of hidden classes too."""
     data, folder = run.data, run.folder
     log.info(data.note)
     found = folder.read_results() if folder.results.exists() else run.discover()
@@ -102,7 +106,7 @@ def _scored(run: Run, count: bool) -> Trust:
 
 
 def _together(trials: Sequence[Trust]) -> Trust:
-    """Several trials as one: sums of images, means of shares."""
+    """Combine several trials: sums of images, means of shares."""
     values = {name: [getattr(each, name) for each in trials] for name in (*SUMS, *MEANS)}
     update = {name: sum(values[name]) for name in SUMS}
     update |= {name: fmean(values[name]) for name in MEANS if None not in values[name]}
@@ -110,7 +114,7 @@ def _together(trials: Sequence[Trust]) -> Trust:
 
 
 def _counted(run: Run) -> EstimatedNumber:
-    """The number of hidden classes as it would be estimated."""
+    """Estimate the number of hidden classes."""
     found = run.estimate()
     assert found.num_novel is not None
     return EstimatedNumber(
@@ -119,7 +123,7 @@ def _counted(run: Run) -> EstimatedNumber:
 
 
 def _kmeans(data: Dataset, seed: int) -> float:
-    """The accuracy of k-means on the hidden classes, from the vectors of the pile: without newfound."""
+    """The accuracy of plain k-means on the hidden classes, from the vectors of the pile."""
     from sklearn.cluster import KMeans  # slow to import
 
     assert data.truth is not None
