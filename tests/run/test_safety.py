@@ -8,12 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE, Popen
 
-import numpy as np
 import pytest
 import torch
 import torch._dynamo.exc
-from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from newfound.core.errors import CheckpointError, RunError, UsageError
 from newfound.data.dataset import Dataset
@@ -22,7 +19,6 @@ from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.step import Step
 from newfound.run.folder import Folder
 from newfound.run.models import Request
-from newfound.run.pile import Pile
 from newfound.run.training import State
 from tests.tiny import stop_in, tiny_recipe, tiny_run, weights_of
 
@@ -203,34 +199,6 @@ def test_a_damaged_state_names_the_field(field: str, value: object, digits: Data
     replace(saved, state=saved.state | {field: value}).save(run.folder.checkpoint)
     with pytest.raises(CheckpointError, match=f"not the checkpoint of a run: {field}"):
         State.load(run.folder.checkpoint)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"scores": np.zeros((4, 2), np.int64)},
-        {"logits": np.zeros(4, np.float32)},
-        {"logits": np.full((4, 3), np.nan, np.float32)},
-        {"features": np.zeros((3, 5), np.float16)},
-        {"scores": np.zeros((4, 9), np.float32)},
-        {"radii": np.zeros(2, np.float32), "centres": np.zeros((3, 5), np.float32)},
-        {"labels": np.zeros(1, np.float32)},
-        {"labels": np.full(1, 3)},
-    ],
-)
-def test_predictions_of_another_shape_or_type_are_refused(
-    wrong: dict[str, NDArray[np.generic]], tmp_path: Path
-) -> None:
-    path, shapes = tmp_path / "pile.safetensors", {"scores": (4, 2), "logits": (4, 3), "features": (4, 5)}
-    arrays: dict[str, NDArray[np.generic]]
-    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-    arrays["labels"] = np.zeros(1, np.int64)
-    arrays |= {"digests": np.zeros((4, 2), np.uint8), "labelled": np.zeros((1, 2), np.uint8)}
-    save_file(arrays, path)
-    assert Pile.read(path).labelled == {"\0\0": 0}
-    save_file(arrays | wrong, path)
-    with pytest.raises(RunError, match="not the file of this run's predictions"):
-        Pile.read(path)
 
 
 def test_a_run_is_not_written_among_its_images(tmp_path: Path) -> None:

@@ -144,19 +144,13 @@ class Pile:
         """Read a file that `write` wrote."""
         with reading(path, "the file of this run's predictions", hint=Hint.RETRY):
             arrays, facts = read_tensors(path, load)
-            scores, logits, features = (arrays[name] for name in ("scores", "logits", "features"))
-            labels, (n, C_u), C = arrays["labels"], scores.shape, logits.shape[1]
-            lengths = {"scores": n, "logits": n, "features": n, "centres": C, "radii": C}
-            floats = {name: each for name, each in arrays.items() if name in lengths}
-            finite = all(each.dtype.kind == "f" and np.isfinite(each).all() for each in floats.values())
-            fitting = all(each.shape[:1] == (lengths[name],) for name, each in floats.items())
-            numbered = labels.dtype.kind == "i" and np.isin(labels, range(C)).all()
-            if not (finite and fitting and numbered and C_u <= C and features.ndim == 2):
-                raise ValueError("its arrays are not finite or do not fit each other")
-            kind: PileKind = "mixed" if facts.get("kind") == "mixed" else "novel"
-            extent = Extent(arrays["centres"], arrays["radii"]) if "radii" in arrays else None
             return cls(
-                *(scores, logits, features, facts.get("comparable") == "yes", kind, extent),
+                scores=arrays["scores"],
+                logits=arrays["logits"],
+                features=arrays["features"],
+                comparable=facts.get("comparable") == "yes",
+                kind="mixed" if facts.get("kind") == "mixed" else "novel",
+                extent=Extent(arrays["centres"], arrays["radii"]) if "radii" in arrays else None,
                 digests=unpacked(arrays["digests"]),
                 labelled=dict(zip(unpacked(arrays["labelled"]), arrays["labels"].tolist(), strict=True)),
             )
