@@ -157,7 +157,7 @@ class Look:
         grid = [k for k in grid if k <= max(number // 4, 4)]
         first = Draw(pile, NEIGHBOURS, number, grid, random)
         fewest, most = AVERAGED
-        neighbours = int(min(max(SHARE * n / math.exp(first.peak()), fewest), most))
+        neighbours = int(min(max(SHARE * n / math.exp(soft_peak(first.by_cluster)), fewest), most))
         draws = [Draw(pile, neighbours, number, grid, random) for _ in range(2)]
         curve = {k: sum(draw.by_cluster[k] for draw in draws) / len(draws) for k in grid}
         plain = Draw(pile, NEIGHBOURS, number, grid, random, thin=False)
@@ -230,9 +230,6 @@ class Draw:
             scores, sizes = silhouettes_of(between, every, clusters, k), clusters.bincount(minlength=k)
             means = torch.zeros_like(sizes, dtype=scores.dtype).index_add_(0, clusters, scores) / sizes
             self.by_cluster[k], self.by_vector[k] = float(means[sizes > 0].mean()), float(scores.mean())
-
-    def peak(self) -> float:
-        return soft_peak(self.by_cluster)
 
     def unevenness(self, k: int) -> float:
         """The standard deviation of the log sizes of k clusters, counting all vectors."""

@@ -1,7 +1,8 @@
 """Embed images once into a folder of Parquet files, on this machine or on a Ray cluster."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from newfound.data.decode import digests_of
 from newfound.data.folders import pile_files
 from newfound.data.parquet import Made, Shards, import_pyarrow
 from newfound.engine.device import resolve_device
-from newfound.engine.embedding import Embedded, Embedder
+from newfound.engine.embedding import Embedder
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings, version_of
 from newfound.run.parts import NAME, Done, PartsReport, announce, in_parts, work_through
@@ -47,13 +48,13 @@ def embed(
     network, version = version_of(encoder)
     embedder = _embedder(network, views)
     shards = Shards(out, Made(encoder=version, views=views))
-    if "://" in out:
+    local = "://" not in out
+    if local:
+        check_writable(Path(out) / "embeddings")
+    with Folder(Path(out)).locked() if local else nullcontext():
+        if local and engine == "local" and parts is None:
+            return _files(images, embedder, shards, strict)
         return _by_parts(images, parts, embedder, shards, strict, engine, address, workers)
-    check_writable(Path(out) / "embeddings")
-    with Folder(Path(out)).locked():
-        if engine == "ray" or parts is not None:
-            return _by_parts(images, parts, embedder, shards, strict, engine, address, workers)
-        return _files(images, embedder, shards, strict)
 
 
 def _files(images: str, embedder: Embedder, shards: Shards, strict: bool) -> PartsReport:
@@ -138,19 +139,15 @@ class Worker:
 
     def __call__(self, part: Part) -> Done:
         images, vectors, digests, failed = list[str](), list[Tensor](), list[str](), list[str]()
-        for names, batch in self._batches(part):
-            images += [names[row] for row in batch.rows]
-            vectors.append(batch.vectors)
-            digests += batch.digests
-            failed += batch.failed
+        for names, contents in blocks(part):
+            for batch in self.embedder.files(names, self.strict, contents):
+                images += [names[row] for row in batch.rows]
+                vectors.append(batch.vectors)
+                digests += batch.digests
+                failed += batch.failed
         if images:
             self.shards.publish(self.shards.file_of(part), images, torch.cat(vectors).numpy(), digests)
         return len(images), failed
-
-    def _batches(self, part: Part) -> Iterator[tuple[Sequence[str], Embedded]]:
-        for names, contents in blocks(part):
-            for batch in self.embedder.files(names, self.strict, contents):
-                yield names, batch
 
 
 def _bytes(embedder: Embedder) -> int:

@@ -78,18 +78,14 @@ def work_through(
     parts: Sequence[P], make: Callable[[], Work[P]], engine: Engine, address: str | None, workers: int | None
 ) -> Done:
     """Process all parts, one after another or, on a cluster, in parallel; each worker calls `make` first."""
-    results = _on_cluster(parts, make, address, workers) if engine == "ray" else _here(parts, make)
+    here = map(make(), parts) if parts and engine == "local" else iter(())
+    results = _on_cluster(parts, make, address, workers) if engine == "ray" else here
     done, left_out = 0, list[str]()
     for place, (number, failed) in enumerate(results, start=1):
         done += number
         left_out += failed
         log.info(f"part {place:,}/{len(parts):,}, {counted(done, 'image')}")
     return done, left_out
-
-
-def _here(parts: Sequence[P], make: Callable[[], Work[P]]) -> Iterator[Done]:
-    if parts:
-        yield from map(make(), parts)
 
 
 class ClusterWorker(Generic[P]):

@@ -63,16 +63,8 @@ class Account(BaseModel, extra="forbid"):
         """The stages that another run trained."""
         return {stage: how for stage, how in self.trained.items() if stage not in self.modes}
 
-    def add(
-        self,
-        trainer: Trainer,
-        stage: str,
-        epoch: int,
-        seconds: float,
-        compiling: float = 0.0,
-        images: int = 0,
-    ) -> None:
-        """Add an epoch, or the time of a method without epochs."""
+    def add(self, trainer: Trainer, stage: str, epoch: int, took: Timing) -> None:
+        """Add what an epoch took, or a method without epochs."""
         device = trainer.loader.device
         session = Session(
             stage=stage,
@@ -87,9 +79,9 @@ class Account(BaseModel, extra="forbid"):
         own = [each for each in self.sessions if each.stage == stage]
         before = self.trained.get(stage, Timing(seconds=0.0, images=0))
         self.trained[stage] = Reused(
-            seconds=before.seconds + seconds,
-            compile_seconds=before.compile_seconds + compiling,
-            images=(before.images or 0) + images,
+            seconds=before.seconds + took.seconds,
+            compile_seconds=before.compile_seconds + took.compile_seconds,
+            images=(before.images or 0) + (took.images or 0),
             mode=" and ".join(dict.fromkeys(each.mode for each in own)),
             commit=" and ".join(dict.fromkeys(each.commit for each in own)),
             hardware=" and ".join(dict.fromkeys(each.hardware for each in own)),
@@ -203,9 +195,8 @@ class Training:
         with _within_memory(stage), self._pausing(stage, trainer):
             for record in trainer.run(first, paused, self.should_stop):
                 seen = trainer.loader.steps * trainer.loader.batch_size
-                self.account.add(
-                    trainer, stage, record.epoch, record.seconds, record.compile_seconds, images=seen
-                )
+                took = Timing(seconds=record.seconds, compile_seconds=record.compile_seconds, images=seen)
+                self.account.add(trainer, stage, record.epoch, took)
                 done = record.epoch + 1 == record.epochs
                 scores = self._scores(evaluator, record) if evaluator else {}
                 self.log.add(record, scores)
@@ -220,7 +211,7 @@ class Training:
             if stage == "discover" and any(parameter.requires_grad for parameter in learner.parameters()):
                 log.info("%s: epochs=0, nothing is trained", stage)
             if stage == "discover":
-                self.account.add(trainer, stage, 0, seconds=time.monotonic() - saved_at)
+                self.account.add(trainer, stage, 0, Timing(seconds=time.monotonic() - saved_at))
             self._save(stage, trainer, 0)
 
     @contextmanager
