@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from hashlib import blake2b
 
@@ -21,7 +20,7 @@ from newfound.data.vectors import in_memory
 from newfound.engine.device import resolve_device
 from newfound.estimate.search import ALGORITHMS, resolved, warnings_for
 from newfound.estimate.trial import PREFIX, EstimateConfig, Features, estimate_config, most_extra
-from newfound.run.events import Stopped, TrialDone, Watch
+from newfound.run.events import Control, Stopped, TrialDone
 from newfound.run.folder import Folder
 from newfound.run.models import Estimate, Settings
 from newfound.run.preflight import preflight
@@ -40,8 +39,7 @@ def estimate(
     recipe: Recipe,
     source: Source,
     search: Overrides,
-    watch: Watch,
-    should_stop: Callable[[], bool],
+    control: Control,
     ahead: float,
 ) -> Estimate:
     """Estimate the number of novel classes and write estimate/estimate.json.
@@ -73,11 +71,11 @@ def estimate(
     with folder.inner("estimate").locked():
         write_record(folder.estimate, record)
         if algorithm.trained:
-            features = _features(folder, split, num_hidden, probe, watch, should_stop, ahead)
+            features = _features(folder, split, num_hidden, probe, control, ahead)
         else:
             features = _vectors(split, resolve_device(probe.run.device))
             log.info("estimating the number of novel classes among %s vectors", f"{len(features.pile):,}")
-        record = _with_trials(folder, record, features, config, probe.run.seed, watch, should_stop)
+        record = _with_trials(folder, record, features, config, probe.run.seed, control)
         found, most = algorithm.verdict(record.curve), most_extra(number, config)
         warnings = warnings_for(found, split.num_known, num_hidden, most, config.max_novel)
         facts = asdict(found) | {"warnings": warnings, "provenance": provenance(features.pile.device)}
@@ -87,13 +85,7 @@ def estimate(
 
 
 def _with_trials(
-    folder: Folder,
-    record: Estimate,
-    features: Features,
-    config: EstimateConfig,
-    seed: int,
-    watch: Watch,
-    should_stop: Callable[[], bool],
+    folder: Folder, record: Estimate, features: Features, config: EstimateConfig, seed: int, control: Control
 ) -> Estimate:
     """Make the trials that the record lacks; it is written after each."""
     algorithm, most = ALGORITHMS[config.algorithm], most_extra(len(features.pile), config)
@@ -107,20 +99,14 @@ def _with_trials(
             record = record.model_copy(update={"curve": curve, "seconds": record.seconds + seconds})
             write_record(folder.estimate, record)
             if algorithm.most_trials:
-                watch(TrialDone(trial, len(done), algorithm.most_trials(most), seconds))
-        if should_stop():
+                control.watch(TrialDone(trial, len(done), algorithm.most_trials(most), seconds))
+        if control.should_stop():
             raise Stopped
     return record
 
 
 def _features(
-    folder: Folder,
-    split: Split,
-    num_hidden: int,
-    probe: Recipe,
-    watch: Watch,
-    should_stop: Callable[[], bool],
-    ahead: float,
+    folder: Folder, split: Split, num_hidden: int, probe: Recipe, control: Control, ahead: float
 ) -> Features:
     """Train a network on the known classes that are not hidden, and embed the images with it.
 
@@ -131,7 +117,7 @@ def _features(
         shown, labelled, classes = hide_classes(split, num_hidden)
     work = {**preflight(probe, shown), "ahead": ahead}
     data = Dataset("probe", shown, None, ())
-    network = Training(folder.inner("estimate/probe"), data, probe, watch, should_stop, work)
+    network = Training(folder.inner("estimate/probe"), data, probe, control, work)
     weights, device = network.pretrain(), network.device
     learner = build_stage(probe.pretraining[-1], probe, shown.task, shown.look, device)
     learner.adopt(weights)

@@ -62,6 +62,14 @@ def never() -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class Control:
+    """How the caller of a long task watches it, and stops it early."""
+
+    watch: Watch
+    should_stop: Callable[[], bool]
+
+
 def duration(seconds: float) -> str:
     """A duration in words: `40 seconds`, `12 minutes`, `3.5 hours`."""
     if seconds < 90:

@@ -19,7 +19,7 @@ from newfound.data.dataset import Dataset, Split
 from newfound.data.vectors import sampled
 from newfound.nn.encoders import preprocessing_of
 from newfound.run.estimation import estimate
-from newfound.run.events import Watch, ignore, never
+from newfound.run.events import Control, Watch, ignore, never
 from newfound.run.finish import finish
 from newfound.run.folder import Folder
 from newfound.run.models import Estimate, Request, Results
@@ -109,15 +109,19 @@ class Run:
             self._training().pretrain(until)
 
     def _training(self) -> Training:
-        return Training(self.folder, self.data, self.recipe, self.watch, self.should_stop, self.work)
+        return Training(self.folder, self.data, self.recipe, self._control, self.work)
+
+    @property
+    def _control(self) -> Control:
+        return Control(self.watch, self.should_stop)
 
     def estimate(self, then_discover: bool = False) -> Estimate:
         """Estimate the number of novel classes, even if the data set has one; always resumes."""
         check_apart(self.folder.path, self.source.labelled, self.source.unlabelled)
         ahead = sum(self.work.values()) if then_discover else 0.0
         with dist.processes(self.recipe.run.devices):
-            how = self.watch, self.should_stop, ahead
-            return estimate(self.folder, self.data, self.recipe, self.source, self.search, *how)
+            what = self.folder, self.data, self.recipe, self.source, self.search
+            return estimate(*what, self._control, ahead)
 
     def check(self) -> None:
         """Refuse, before any long work, whatever is known to fail; nothing is written."""

@@ -4,7 +4,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +25,7 @@ from newfound.engine import device as devices
 from newfound.engine.checkpoint import Checkpoint, load_strictly, moments_of, restore_moments
 from newfound.engine.evaluate import Evaluator, TrainingBank, Viewer
 from newfound.engine.trainer import EpochRecord, Paused, Trainer, lowest
-from newfound.run.events import Epoch, Stopped, Watch
+from newfound.run.events import Control, Epoch, Stopped
 from newfound.run.folder import Folder
 from newfound.run.models import EpochLine, Reused, Session, Timing
 from newfound.run.provenance import commit, peak_memory
@@ -135,17 +135,10 @@ class Training:
     """Trains the stages of a run in its folder, saves checkpoints, and resumes from them."""
 
     def __init__(
-        self,
-        folder: Folder,
-        data: Dataset,
-        recipe: Recipe,
-        watch: Watch,
-        should_stop: Callable[[], bool],
-        work: Mapping[str, float],
+        self, folder: Folder, data: Dataset, recipe: Recipe, control: Control, work: Mapping[str, float]
     ) -> None:
         """`work` is the amount of work of each stage, and of anything that follows them."""
-        self.folder, self.recipe, self.watch, self.should_stop = folder, recipe, watch, should_stop
-        self.work = work
+        self.folder, self.recipe, self.control, self.work = folder, recipe, control, work
         self.device = devices.resolve_device(recipe.run.device)
         self.precision = devices.resolve_precision(recipe.run.precision, self.device)
         self._fallback = devices.fallback_reason(recipe.run, self.device, self.precision)
@@ -193,15 +186,15 @@ class Training:
                     trainer.step.scaler.load_state_dict(state.scaler)
             paused = Paused(first, state.step, state.seconds, saved.paused) if state.step else None
         with _within_memory(stage), self._pausing(stage, trainer):
-            for record in trainer.run(first, paused, self.should_stop):
+            for record in trainer.run(first, paused, self.control.should_stop):
                 seen = trainer.loader.steps * trainer.loader.batch_size
                 took = Timing(seconds=record.seconds, compile_seconds=record.compile_seconds, images=seen)
                 self.account.add(trainer, stage, record.epoch, took)
                 done = record.epoch + 1 == record.epochs
                 scores = self._scores(evaluator, record) if evaluator else {}
                 self.log.add(record, scores)
-                self.watch(Epoch(record, scores, self._ahead(stage)))
-                stop = self.should_stop() and not done
+                self.control.watch(Epoch(record, scores, self._ahead(stage)))
+                stop = self.control.should_stop() and not done
                 if done or stop or time.monotonic() - saved_at >= self.recipe.run.checkpoint_seconds:
                     self._save(stage, trainer, record.epoch + 1)
                     saved_at = time.monotonic()

@@ -36,8 +36,8 @@ def load_pretrained(path: Path) -> tuple[dict[str, Tensor], list[str]]:
         return Checkpoint.load(path).weights, []
     found = _state_dict(path)
     named = {"h.prototypes" if key == KNOWN_HEAD else key: value for key, value in found.items()}
-    own = [key for key in named if key.startswith(("encoder.", "h."))]
-    weights, unused = {key: named[key] for key in own}, [key for key in named if key not in own]
+    weights = {key: value for key, value in named.items() if key.startswith(("encoder.", "h."))}
+    unused = [key for key in named if key not in weights]
     if "h.prototypes" not in weights or len(weights) == 1:
         raise CheckpointError(
             f"{path} is not a pretrained checkpoint of UNO or IIC, with encoder.* and {KNOWN_HEAD}; it has "
