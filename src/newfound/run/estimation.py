@@ -73,7 +73,7 @@ def estimate(
         if algorithm.trained:
             features = _features(folder, split, num_hidden, probe, control, ahead)
         else:
-            features = _vectors(split, resolve_device(probe.run.device))
+            features = vectors_of(split, resolve_device(probe.run.device))
             log.info("estimating the number of novel classes among %s vectors", f"{len(features.pile):,}")
         record = _with_trials(folder, record, features, config, probe.run.seed, control)
         found, most = algorithm.verdict(record.curve), most_extra(number, config)
@@ -128,8 +128,8 @@ def _features(
     return Features(known, classes.to(device), unlabelled)
 
 
-def _vectors(split: Split, device: torch.device) -> Features:
-    """The first view of every vector."""
+def vectors_of(split: Split, device: torch.device) -> Features:
+    """The features for an estimate on vectors: the first view of each."""
     look = split.look
     known, pile = (
         evaluation_view(each.take(torch.arange(len(each))), look.size, look.kind, look.mean, look.std)

@@ -226,18 +226,15 @@ def collapse_warnings(cluster_sizes: Sequence[int], names: Sequence[str]) -> lis
     total = sum(cluster_sizes)
     if not total:
         return []
-    empty = [name for name, size in zip(names, cluster_sizes, strict=True) if not size]
-    warnings = []
-    if empty:
+    warnings, sizes = [], dict(zip(names, cluster_sizes, strict=True))
+    if empty := [name for name, size in sizes.items() if not size]:
+        number = f"{len(empty)} of {len(names)}"
+        warnings.append(f"Novel classes without images are left out ({number}): {shortened(empty, 5)}.")
+    largest = max(sizes, key=lambda name: sizes[name])
+    share = sizes[largest] / total
+    if len(sizes) > 1 and share > (0.5 if len(sizes) > 2 else 0.9):
         warnings.append(
-            f"Novel classes without images are left out ({len(empty)} of {len(names)}): "
-            f"{shortened(empty, 5)}."
-        )
-    largest = max(range(len(cluster_sizes)), key=lambda index: cluster_sizes[index])
-    share = cluster_sizes[largest] / total
-    if len(cluster_sizes) > 1 and share > (0.5 if len(cluster_sizes) > 2 else 0.9):
-        warnings.append(
-            f"{names[largest]} holds {share:.0%} of the images: the classes may have collapsed, or it is far "
-            "larger than the others."
+            f"{largest} holds {share:.0%} of the images: the classes may have collapsed, or it is far larger "
+            "than the others."
         )
     return warnings

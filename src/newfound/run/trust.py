@@ -10,10 +10,10 @@ import torch
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import write_record
 from newfound.core.settings import Recipe
-from newfound.data.augment import evaluation_view
 from newfound.data.dataset import Dataset
 from newfound.data.holdout import hold_out
 from newfound.metrics.clustering import confusion, matched_hits
+from newfound.run.estimation import vectors_of
 from newfound.run.events import Watch, ignore, never
 from newfound.run.folder import Folder
 from newfound.run.models import EstimatedNumber, Trust
@@ -117,9 +117,8 @@ def _counted(run: Run) -> EstimatedNumber:
     """Estimate the number of hidden classes."""
     found = run.estimate()
     assert found.num_novel is not None
-    return EstimatedNumber(
-        num_novel=found.num_novel, algorithm=found.algorithm, low=found.low, high=found.high
-    )
+    number, algorithm = found.num_novel, found.algorithm
+    return EstimatedNumber(num_novel=number, algorithm=algorithm, low=found.low, high=found.high)
 
 
 def _kmeans(data: Dataset, seed: int) -> float:
@@ -127,10 +126,8 @@ def _kmeans(data: Dataset, seed: int) -> float:
     from sklearn.cluster import KMeans  # slow to import
 
     assert data.truth is not None
-    split, look = data.split, data.split.look
-    vectors = split.unlabelled.take(torch.arange(len(split.unlabelled)))
-    points = evaluation_view(vectors, look.size, look.kind, look.mean, look.std)
-    labels = data.truth.labels
+    split, labels = data.split, data.truth.labels
+    points = vectors_of(split, torch.device("cpu")).pile
     number = split.task.num_classes if split.pile == "mixed" else split.task.num_novel
     found = KMeans(number, n_init=STARTS, random_state=seed).fit_predict(points.numpy())
     hits = matched_hits(confusion(torch.from_numpy(found), labels, number, len(data.class_names)))
