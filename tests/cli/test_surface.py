@@ -222,7 +222,7 @@ def test_a_long_call_is_announced_once_with_advice(
     for epoch in range(3):
         record = EpochRecord("pretrain", epoch, 150, 0.1, {"ce": 1.25}, [1.25], seconds, 12.0)
         progress(Epoch(record, {}, ahead=50.0))
-    assert caplog.text.count("about 23 minutes to the end, all stages together; try less") == times
+    assert caplog.text.count("about 23 minutes left for all stages; try less") == times
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""From data, a recipe and a folder to results: the conductor, its folder, and the records it leaves."""
+"""The conductor, from data, a recipe and a folder to results; its folder and its records."""

@@ -99,7 +99,7 @@ class LogProgress:
             self._announced, left = True, event.seconds_left
             advice = f"; {self._advice}" if self._advice and left > VERY_LONG else ""
             if left > LONG:
-                log.info("about %s to the end, all stages together%s", duration(left), advice)
+                log.info("about %s left for all stages%s", duration(left), advice)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Epoch):

@@ -89,7 +89,7 @@ def _results(
     assigned: Assignments,
     warnings: list[str],
 ) -> Results:
-    """The record of the run, without scores."""
+    """The record of a run, without scores."""
     recipe, account, split = training.recipe, training.account, training.whole.split
     origin, sizes = provenance(training.device), assigned.sizes(method.task.num_classes)
     known_sizes, novel_sizes = sizes[: len(classes.known)], sizes[len(classes.known) :]

@@ -40,7 +40,7 @@ CHUNK = 1000
 COPIES = 4
 """Copies of the vectors that are in memory at once."""
 MANY = 100_000
-"""From this many images on, the memory for their vectors is checked."""
+"""The memory for vectors is checked if there are at least this many images."""
 SOME = 4
 """Batches that are embedded to predict how long embedding takes; the first is not timed."""
 Part = tuple[list[str], Tensor]

@@ -108,20 +108,14 @@ class Run:
         with self.folder.open(self.request, self.resume), dist.processes(self.recipe.run.devices):
             self._training().pretrain(until)
 
-    def _training(self) -> Training:
-        return Training(self.folder, self.data, self.recipe, self._control, self.work)
-
-    @property
-    def _control(self) -> Control:
-        return Control(self.watch, self.should_stop)
-
     def estimate(self, then_discover: bool = False) -> Estimate:
         """Estimate the number of novel classes, even if the data set has one; always resumes."""
         check_apart(self.folder.path, self.source.labelled, self.source.unlabelled)
         ahead = sum(self.work.values()) if then_discover else 0.0
         with dist.processes(self.recipe.run.devices):
-            what = self.folder, self.data, self.recipe, self.source, self.search
-            return estimate(*what, self._control, ahead)
+            return estimate(
+                self.folder, self.data, self.recipe, self.source, self.search, self._control, ahead
+            )
 
     def check(self) -> None:
         """Refuse, before any long work, whatever is known to fail; nothing is written."""
@@ -166,10 +160,17 @@ class Run:
         self.work = preflight(self.recipe, self._split)
 
     @property
+    def _control(self) -> Control:
+        return Control(self.watch, self.should_stop)
+
+    @property
     def _split(self) -> Split:
         """The images to train on; any number of novel classes will do to check the settings."""
         split = sampled(self.data, self.recipe.run.sample, self.recipe.run.seed).split
         return replace(split, num_novel=1) if split.num_novel is None else split
+
+    def _training(self) -> Training:
+        return Training(self.folder, self.data, self.recipe, self._control, self.work)
 
     def _adopt_weights(self, training: Training, method: Method) -> None:
         """Load pretrained weights into the method, from a file or from the stages before it."""
