@@ -182,7 +182,7 @@ def test_models_come_from_the_cache_with_their_commit(
     encoder = build_encoder("hf:some/model")
     assert encoder.revision == commit
     assert preprocessing_of("hf:some/model") == LOOK
-    with pytest.raises(UsageError, match=r"not in the local cache .* hf download some/other"):
+    with pytest.raises(UsageError, match=r"not in the local Hugging Face cache.* hf download some/other"):
         build_encoder("hf:some/other")
     with pytest.raises(UsageError, match="not the name of a model"):
         build_encoder("hf:some other/a/b")
