@@ -62,7 +62,9 @@ def _speed(encoder: Encoder, paths: Sequence[str], machine: Machine) -> EmbedSpe
         return batch * batches / elapsed(lambda: consume(batches), device)
 
     images = torch.rand(batch, 3, embedder.look.size, embedder.look.size, device=device)
-    network = milliseconds(lambda: _encode(encoder, images, machine), device, machine.scale.seconds)
+    network = milliseconds(
+        lambda: _encode(embedder.encoder, images, embedder.precision), device, machine.scale.seconds
+    )
     ours, plain = rate(embedder.files(files)), rate(_plain_loop(encoder, files, batch, machine))
     return EmbedSpeed(
         images=f"JPEG, {SIZE[0]} x {SIZE[1]} pixels, {os.path.getsize(paths[0]) / 1000:.0f} kB",
@@ -103,12 +105,12 @@ def _plain_loop(encoder: Encoder, paths: Sequence[str], batch: int, machine: Mac
     dataset, pinned = PhotographDataset(paths, encoder.preprocessing), machine.device.type == "cuda"
     loader = DataLoader(dataset, batch, num_workers=num_workers(), pin_memory=pinned)
     for images in loader:
-        yield _encode(encoder, images.to(machine.device, non_blocking=True), machine).half().cpu()
+        yield _encode(encoder, images.to(machine.device, non_blocking=True), machine.precision).half().cpu()
 
 
 @torch.no_grad()
-def _encode(encoder: Encoder, images: Tensor, machine: Machine) -> Tensor:
-    with torch.autocast(machine.device.type, machine.precision, enabled=machine.precision != torch.float32):
+def _encode(encoder: Encoder, images: Tensor, precision: torch.dtype) -> Tensor:
+    with torch.autocast(images.device.type, precision, enabled=precision != torch.float32):
         features: Tensor = encoder(images)
     return features
 
