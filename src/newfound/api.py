@@ -107,7 +107,7 @@ def opened(method: str | None, data: Given, out: AnyPath, resume: bool, settings
         data = embedded(data, Embeddings(begin.source, folder.cache, recipe.run.device))
         data = replace(data, size_reason=f"by {begin.source.frozen}")
     elif begin.source.size != given.size:
-        data = load(begin.source)
+        data = load(begin.source, cache=folder.cache)
     split = replace(data.split, pile=begin.source.pile or data.split.pile)
     data = replace(data, split=split, source=begin.source)
     return Run(folder, data, recipe, search=search, resume=resume, watch=LogProgress())

@@ -117,30 +117,51 @@ def test_a_set_beyond_the_budget_is_streamed(
 
 
 def test_files_beyond_the_budget_are_checked_once(
-    tmp_path: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    paths = [paint(tmp_path / f"{n}.png") for n in range(2)]
+    paths = [paint(tmp_path / f"{n}.png") for n in range(3)]
     damaged = tmp_path / "damaged.png"
     damaged.write_bytes(b"no image")
-    paths.insert(1, str(damaged))
+    paths[1] = str(damaged)
     monkeypatch.setattr(folders, "RESIDENT_BYTES", 0)
-    cache = tmp_path / "cache"
-    first = open_images(paths, (8, 8), strict=False, cache=cache)
-    decoded = list[int]()
+    decoded = list[list[str]]()
 
-    def counting(*args: Any, **more: Any) -> Any:
-        decoded.append(len(args[0]))
-        return decode_all(*args, **more)
+    def counting(some: list[str], *args: Any, **more: Any) -> Any:
+        decoded.append(some)
+        return decode_all(some, *args, **more)
+
+    def opened(cache: Path, strict: bool = False) -> tuple[list[int], list[str], list[list[str]]]:
+        decoded.clear()
+        images, kept, failed = open_images(paths, (8, 8), strict, cache=cache)
+        assert list(images.names) == [paths[row] for row in kept]
+        return kept, failed, [*decoded]
 
     monkeypatch.setattr(folders, "decode_all", counting)
-    again = open_images(paths, (8, 8), strict=False, cache=cache)
-    assert (again[1:], list(again[0].names)) == (first[1:], list(first[0].names))
-    assert (again[1], decoded) == ([0, 2], [])
+    cache = tmp_path / "cache"
+    kept, failed, tried = opened(cache)
+    assert (kept, len(failed), tried) == ([0, 2], 1, [paths])
+    assert opened(cache) == (kept, failed, [[paths[1]]])  # in case it failed for a passing reason
     with pytest.raises(DataError, match=r"damaged\.png"):
-        open_images(paths, (8, 8), strict=True, cache=cache)
+        opened(cache, strict=True)
+    (record,) = cache.iterdir()
+    record.write_text("")
+    assert opened(cache) == (kept, failed, [paths])
+    assert "checked again" in caplog.text
     shutil.copy(paths[0], damaged)
-    assert open_images(paths, (8, 8), strict=False, cache=cache)[1] == [0, 1, 2]
-    assert decoded == [3, 3]
+    assert opened(cache) == ([0, 1, 2], [], [paths])
+    unwritable = tmp_path / "0.png" / "cache"
+    assert opened(unwritable) == ([0, 1, 2], [], [paths])
+
+
+def test_unchecked_files_may_be_damaged(tmp_path: Path, paint: Paint) -> None:
+    (tmp_path / "damaged.png").write_bytes(b"no image")
+    paths = [paint(tmp_path / "0.png"), str(tmp_path / "damaged.png")]
+    unchecked, rows, left_out = open_images(paths, (8, 8), strict=False, unread=True)
+    assert (rows, left_out) == ([0, 1], [])
+    for found in (unchecked, unchecked.to(torch.device("cpu")), unchecked.select(torch.tensor([0, 1]))):
+        first, second = found.take(torch.tensor([0, 1]))
+        assert first.any()
+        assert not second.any()
 
 
 def test_fingerprints_follow_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """Data sets from a user's own image files: folders, CSV files and lists."""
 
-import json
 import logging
 import os
 from collections.abc import Sequence
@@ -12,10 +11,11 @@ from typing import Annotated
 import numpy as np
 import torch
 from annotated_types import Ge, Le
+from pydantic import BaseModel
 
 from newfound.core.calls import public
-from newfound.core.errors import DataError, Hint, UsageError, shortened
-from newfound.core.files import AnyPath, AnyPlace, located, write_text
+from newfound.core.errors import DataError, Hint, RunError, UsageError, shortened
+from newfound.core.files import DATASETS, AnyPath, AnyPlace, located, read_record, write_record
 from newfound.core.settings import Positive
 from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.data.dataset import Dataset, Split, rank_in_class
@@ -158,7 +158,7 @@ def open_images(
 ) -> tuple[ImageSet, list[int], list[str]]:
     """The set of the files that can be decoded, their rows in `paths`, and the files left out."""
     if unread:
-        return StreamedImages(paths, size, crop=crop), list(range(len(paths))), []
+        return StreamedImages(paths, size, crop=crop, checked=False), list(range(len(paths))), []
     images: ImageSet
     if is_resident(len(paths), size):
         pixels, kept, skipped = decode_all(paths, size, strict, reading, crop=crop)
@@ -176,26 +176,52 @@ def check_files(
 ) -> tuple[list[int], list[str]]:
     """The rows of the files that can be decoded, and the other files with the reason.
 
-    What `cache` remembers of files with these paths and sizes is not checked again.
+    If `cache` remembers these files, only those that could not be decoded are tried again.
     """
+    record = Path(cache) / f"checked-{_digest_of(paths)}.json" if cache else None
+    before = _remembered(record) if record else None
+    rows = range(len(paths)) if before is None else before.damaged
+    if before:
+        reading.peaks += before.peaks
+    old = len(reading.peaks)
+    # Any size will do, and a JPEG is decoded fastest at an eighth of its own.
+    _, kept, failed = decode_all([paths[row] for row in rows], (1, 1), strict, reading, keep=False)
+    damaged = sorted({*rows} - {rows[place] for place in kept})
+    if record and before is None and len(damaged) < len(paths):
+        try:
+            write_record(record, Checked(damaged=damaged, peaks=reading.peaks[old:]))
+        except RunError as error:
+            log.warning("%s The files will be checked again.", error)
+    left_out = set(damaged)
+    return [row for row in range(len(paths)) if row not in left_out], failed
+
+
+class Checked(BaseModel):
+    """What is remembered of files beyond memory."""
+
+    damaged: list[int]
+    """Rows that could not be decoded."""
+    peaks: list[int]
+    """The largest value of each grey file with more than 8 bits."""
+
+
+def _remembered(record: Path) -> Checked | None:
+    if not record.exists():
+        return None
+    try:
+        return read_record(record, Checked)
+    except RunError as error:
+        log.warning("%s The files are checked again.", error)
+        return None
+
+
+def _digest_of(paths: Sequence[str]) -> str:
+    """A digest of the paths and sizes of files; the rows of a dataset do not change."""
     digest = blake2b(digest_size=16)
     for path in paths:
-        digest.update(f"{path}\0{size_of(path) if is_there(path) else ''}\0".encode())
-    record = Path(cache) / f"checked-{digest.hexdigest()}.json" if cache else None
-    if record and record.exists():
-        found = json.loads(record.read_text())
-        if not (strict and found["failed"]):
-            reading.peaks += found["peaks"]
-            damaged = set(found["damaged"])
-            return [row for row in range(len(paths)) if row not in damaged], found["failed"]
-    # Any size will do, and a JPEG is decoded fastest at an eighth of its own.
-    before = len(reading.peaks)
-    _, kept, failed = decode_all(paths, (1, 1), strict, reading, keep=False)
-    if record:
-        others = sorted({*range(len(paths))} - {*kept})
-        found = {"damaged": others, "failed": failed, "peaks": reading.peaks[before:]}
-        write_text(record, json.dumps(found))
-    return kept, failed
+        size = size_of(path) if is_there(path) and not path.startswith(DATASETS) else ""
+        digest.update(f"{path}\0{size}\0".encode())
+    return digest.hexdigest()
 
 
 def is_resident(count: int, size: Size) -> bool:

@@ -162,10 +162,18 @@ class StreamedImages(ImageSet):
     names: Paths
 
     def __init__(
-        self, paths: Sequence[str], size: Size, device: torch.device | None = None, crop: bool = False
+        self,
+        paths: Sequence[str],
+        size: Size,
+        device: torch.device | None = None,
+        crop: bool = False,
+        checked: bool = True,
     ) -> None:
-        """With `crop`, images are cropped to their centre; otherwise they are squashed to `size`."""
-        self.names, self.size, self.crop = Paths.of(paths), size, crop
+        """With `crop`, images are cropped to their centre; otherwise they are squashed to `size`.
+
+        Files that are not `checked` may be damaged; they are black then.
+        """
+        self.names, self.size, self.crop, self.checked = Paths.of(paths), size, crop, checked
         self.device = device or torch.device("cpu")
         self._kept, self._is_kept = shared(0, 3, *size), shared(0)
 
@@ -180,7 +188,7 @@ class StreamedImages(ImageSet):
 
     def __reduce__(self) -> tuple[Callable[..., "StreamedImages"], tuple[object, ...]]:
         """Pickled for another process, which decodes and keeps its own images."""
-        return _with_room, (self.names, self.size, self.device, self.crop, self._kept.nbytes)
+        return _with_room, (self.names, self.size, self.device, self.crop, self.checked, self._kept.nbytes)
 
     def fetch(self, index: Tensor) -> Tensor:
         return next(self._fetch_each([index]))
@@ -209,7 +217,7 @@ class StreamedImages(ImageSet):
             start, end = end, end + len(batch)
             while ready < end:
                 part = next(parts)
-                _check_read(part.failed)
+                self._check_read(part.failed)
                 ready = part.rows[-1] + 1
             yield torch.from_numpy(pixels).index_select(0, torch.arange(start, end) % places)
 
@@ -231,18 +239,25 @@ class StreamedImages(ImageSet):
             pixels[place] = self._decode(rows[place])
 
         for part in read_each(self.names.select(rows), read):
-            _check_read(part.failed)
+            self._check_read(part.failed)
         return torch.from_numpy(pixels)
 
+    def _check_read(self, failed: Sequence[str]) -> None:
+        if failed and self.checked:
+            raise DataError(f"An image changed while it was in use: {failed[0]}.", Hint.RETRY)
+
     def select(self, rows: Tensor) -> "StreamedImages":
-        return StreamedImages(self.names.select(rows.cpu().numpy()), self.size, self.device, self.crop)
+        return self._with(self.names.select(rows.cpu().numpy()), self.device)
 
     def joined(self, other: "StreamedImages") -> "StreamedImages":
         """These images followed by the others, which must have the same size and crop."""
-        return StreamedImages(self.names + other.names, self.size, self.device, self.crop)
+        return self._with(self.names + other.names, self.device)
 
     def _place(self, device: torch.device, move: bool) -> "StreamedImages":
-        return StreamedImages(self.names, self.size, device, self.crop)
+        return self._with(self.names, device)
+
+    def _with(self, names: Paths, device: torch.device) -> "StreamedImages":
+        return StreamedImages(names, self.size, device, self.crop, self.checked)
 
     def _digest(self) -> str:
         digest = blake2b(f"{self.size}{' cropped' if self.crop else ''}".encode(), digest_size=16)
@@ -251,16 +266,13 @@ class StreamedImages(ImageSet):
         return digest.hexdigest()
 
 
-def _with_room(names: Paths, size: Size, device: torch.device, crop: bool, room: int) -> StreamedImages:
+def _with_room(
+    names: Paths, size: Size, device: torch.device, crop: bool, checked: bool, room: int
+) -> StreamedImages:
     """A set that keeps as many decoded images as fit into `room` bytes."""
-    images = StreamedImages(names, size, device, crop)
+    images = StreamedImages(names, size, device, crop, checked)
     images.keep(room)
     return images
-
-
-def _check_read(failed: Sequence[str]) -> None:
-    if failed:
-        raise DataError(f"An image changed while it was in use: {failed[0]}.", Hint.RETRY)
 
 
 def prefetch(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
