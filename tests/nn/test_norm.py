@@ -4,8 +4,11 @@ from copy import deepcopy
 
 import pytest
 import torch
+from torch import Tensor, nn
 
-from newfound.nn.norm import MapBatchNorm
+from newfound.core.encoder import Encoder
+from newfound.core.errors import UsageError
+from newfound.nn.norm import MapBatchNorm, share_statistics
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +62,15 @@ def test_evaluation_uses_the_running_statistics_either_way() -> None:
     maps = torch.randn(2, 3, 4, 4)
     assert torch.equal(norm(maps), compiled(maps))
     assert int(norm.num_batches_tracked or 0) == 0
+
+
+def test_a_norm_with_its_own_forward_is_refused_by_several_processes() -> None:
+    class Activated(nn.BatchNorm2d):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x).relu()
+
+    encoder = Encoder.of(nn.Sequential(nn.Conv2d(3, 4, 1), Activated(4)), 4)
+    with pytest.raises(UsageError, match="Activated cannot be trained by several processes; use devices=1"):
+        share_statistics(encoder, encoder)
+    ours = Encoder.of(nn.Sequential(MapBatchNorm(4), nn.BatchNorm2d(4)), 4)
+    share_statistics(ours, ours)

@@ -60,10 +60,13 @@ def share_statistics(network: nn.Module, encoder: Encoder) -> None:
     """
     plain, own = nn.modules.batchnorm._BatchNorm, set(encoder.modules())
     for layer in network.modules():
-        if not isinstance(layer, plain) or type(layer).forward is not plain.forward:
+        if not isinstance(layer, plain) or isinstance(layer, MapBatchNorm):
             continue
-        if layer in own or isinstance(layer, nn.BatchNorm2d):
-            layer.__dict__["forward"] = partial(shared_batch_norm, layer)
+        if layer not in own and not isinstance(layer, nn.BatchNorm2d):
+            continue
+        if type(layer).forward is not plain.forward:
+            raise UsageError(f"{type(layer).__name__} cannot be trained by several processes; use devices=1.")
+        layer.__dict__["forward"] = partial(shared_batch_norm, layer)
 
 
 def shared_batch_norm(layer: nn.modules.batchnorm._BatchNorm, x: Tensor) -> Tensor:
