@@ -92,7 +92,10 @@ def test_mistakes_are_found_before_images_are_read(photographs: tuple[str, ...])
         path.write_text("no image")
     for words, texts in (
         (("encoder=lite1",), ("Unknown encoder 'lite1'",)),
-        (("encoder=hf:nobody/nothing",), ("not in the local Hugging Face cache", "hf download nobody/nothing")),
+        (
+            ("encoder=hf:nobody/nothing",),
+            ("not in the local Hugging Face cache", "hf download nobody/nothing"),
+        ),
         (("encoder=lite0", "--size", "64"), ("size cannot be combined with a frozen encoder",)),
         (("encoder=lite0", "--out", "known/run"), ("lies inside the image folder",)),
     ):

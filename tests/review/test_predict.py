@@ -124,7 +124,7 @@ def test_what_it_will_take_is_said_beforehand_and_refused_where_it_does_not_fit(
     run = place / "runs/frozen"
     newfound.predict_parts(run, tmp_path / "feats", tmp_path / "a", verbose=False)
     newfound.predict_parts(run, place / "new", tmp_path / "b", verbose=False)
-    assert caplog.messages.count("24 images: up to 2 KiB on disk, 8.0 GiB free") == 2
+    assert caplog.messages.count("24 images: up to 6 KiB on disk, 8.0 GiB free") == 2
     monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 1000)
     refused(2, ("predict", run, place / "new", "--out", tmp_path / "c"), "Not enough disk", "another output")
 

@@ -143,11 +143,11 @@ def test_what_it_will_take_is_said_beforehand_and_refused_where_it_does_not_fit(
     embed(tmp_path / "a.tar", "quarters", tmp_path / "tars")
     embed(tmp_path / "a.tar", "quarters", tmp_path / "tars")
     assert [line for line in caplog.messages if "free" in line] == [
-        "60 images: up to 7 KiB on disk, 8.0 GiB free",
+        "60 images: up to 11 KiB on disk, 8.0 GiB free",
         "1 part: up to 124 bytes per image on disk, 8.0 GiB free",
     ]
-    monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 60 * 124 - 1)
-    with pytest.raises(UsageError, match=r"Not enough disk space for .*full: about 7 KiB .*another folder"):
+    monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 60 * 124 + 4095)
+    with pytest.raises(UsageError, match=r"Not enough disk space for .*full: about 11 KiB .*another folder"):
         embed(files[0].parent, "quarters", tmp_path / "full")
     assert not list((tmp_path / "full").glob("*.parquet"))
 

@@ -117,6 +117,15 @@ def test_every_image_is_embedded_once(source: Source, tmp_path: Path, embedded: 
         load_data(source.model_copy(update={"strict": True}), tmp_path / "cache")
 
 
+def test_vectors_that_the_disk_cannot_hold_are_refused_before_any_work(
+    source: Source, tmp_path: Path, embedded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newfound.run.frozen.free_disk", lambda place: 10)
+    with pytest.raises(UsageError, match=r"Not enough disk space for .*cache"):
+        load_data(source, tmp_path / "cache")
+    assert not embedded
+
+
 def test_what_was_embedded_before_a_stop_is_kept(source: Source, tmp_path: Path, embedded: list[str]) -> None:
     with pytest.raises(Stopped):
         load_data(source, tmp_path / "cache", should_stop=lambda: len(embedded) >= 12)

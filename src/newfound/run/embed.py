@@ -59,8 +59,7 @@ def embed(
 
 def _files(images: str, embedder: Embedder, shards: Shards, strict: bool) -> PartsReport:
     """Embed files on this machine; if the call is stopped, finished batches are kept."""
-    new, before, left_out = _new_files(images, shards)
-    announce([Files(new)] if new else [], _bytes(embedder), shards.folder)
+    new, before, left_out = _new_files(images, embedder, shards)
     done = 0
     try:
         for batch in embedder.files(new, strict):
@@ -72,11 +71,12 @@ def _files(images: str, embedder: Embedder, shards: Shards, strict: bool) -> Par
     return PartsReport(done, before, tuple(left_out))
 
 
-def _new_files(images: str, shards: Shards) -> tuple[list[str], int, list[str]]:
+def _new_files(images: str, embedder: Embedder, shards: Shards) -> tuple[list[str], int, list[str]]:
     """The files to embed, how many were embedded before, and those that were left out."""
     paths, left_out = pile_files(Path(images))
     known = set(shards.names())
     new = [path for path in paths if located(path) not in known]
+    announce([Files(new)] if new else [], _bytes(embedder), shards.folder)
     if "://" not in shards.folder:
         new = _without_cached(new, shards)
     before = len(paths) - len(new)
@@ -114,14 +114,14 @@ def _by_parts(
     left_out = list[str]()
     missing: Sequence[Part]
     if parts is None:
-        new, before, left_out = _new_files(images, shards)
+        new, before, left_out = _new_files(images, embedder, shards)
         shards.write()
         missing = in_parts(new, workers)
     else:
         missing = shards.missing(parts)
         before = len(parts) - len(missing)
         _log_work(counted(len(missing), "part"), before, shards)
-    announce(missing, _bytes(embedder), shards.folder)
+        announce(missing, _bytes(embedder), shards.folder)
     make = partial(Worker, shards, strict, None if engine == "ray" else embedder)
     done, failed = work_through(missing, make, engine, address, workers)
     shards.finish()

@@ -19,7 +19,16 @@ from torch import Tensor
 from newfound import data
 from newfound.core.encoder import Encoder
 from newfound.core.errors import DataError, Hint, RunError
-from newfound.core.files import UNSEALED, free_memory, read_tensors, reading, write_tensors
+from newfound.core.files import (
+    UNSEALED,
+    check_fits,
+    free_disk,
+    free_memory,
+    in_units,
+    read_tensors,
+    reading,
+    write_tensors,
+)
 from newfound.core.source import EncoderVersion, Source
 from newfound.data.dataset import Dataset
 from newfound.data.decode import digest_of, digests_of
@@ -129,6 +138,13 @@ class Embeddings:
             sizes = f"{needed / 2**30:.1f} GiB; {free_memory() / 2**30:.1f} GiB are free"
             raise RunError(f"The vectors of {number:,} images need {sizes}.", Hint.EMBED)
 
+    def check_disk(self, number: int) -> None:
+        """Refuse, before any work, more images than the cache has room for; say what many will take."""
+        needed, free = number * self.views * self.embedder.encoder.dim * 2, free_disk(self.folder)
+        check_fits(f"disk space for {self.folder}", needed, free, Hint.NEW_FOLDER)
+        if number >= MANY:
+            log.info(f"vectors of {number:,} images: {in_units(needed)} on disk, {in_units(free)} free")
+
     def images(self, images: ImageSet) -> EmbeddedImages:
         """The vectors of loaded images, or of the files that they were loaded from."""
         if all(map(is_there, images.names)):
@@ -162,6 +178,7 @@ class Embeddings:
         missing = {digest: row for row, digest in enumerate(digests) if digest and digest not in found}
         if not missing:
             return found
+        self.check_disk(len(missing))
         unsaved, saved = list[Part](), time.monotonic()
         try:
             for part in embedded(list(missing.values())):

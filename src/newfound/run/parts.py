@@ -1,6 +1,7 @@
 """Process many images in parts, on this machine or on a Ray cluster; each part is published as a whole."""
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ FEW = 64
 """Fewest files in a part, unless there are fewer in all."""
 NAME = 100
 """Bytes per image in a table, besides its vector; compressed Parquet files take fewer."""
+FILE = 4096
+"""Bytes of a Parquet file besides its rows."""
 Done = tuple[int, list[str]]
 """The number of images processed, and the files that could not be read."""
 Work = Callable[[P], Done]
@@ -47,19 +50,17 @@ def in_parts(paths: Sequence[str], workers: int | None) -> list[Files]:
 
 def announce(parts: Sequence[Part | Table], each: int, out: str) -> None:
     """Log the disk space that parts with `each` bytes per image will take; refuse what does not fit."""
-    if not parts:
+    if not parts or "://" in out:
         return
     numbers = [number for part in parts if (number := _number(part)) is not None]
-    needed = sum(numbers) * each
+    needed = sum(number * each + math.ceil(number / ROWS) * FILE for number in numbers)
+    free = free_disk(Path(out))
+    check_fits(f"disk space for {out}", needed, free, Hint.NEW_FOLDER)
     if len(numbers) == len(parts):
         said = f"{counted(sum(numbers), 'image')}: up to {in_units(needed)}"
     else:
         said = f"{counted(len(parts), 'part')}: up to {each:,} bytes per image"
-    if "://" not in out:
-        free = free_disk(Path(out))
-        check_fits(f"disk space for {out}", needed, free, Hint.NEW_FOLDER)
-        said += f" on disk, {in_units(free)} free"
-    log.info(said)
+    log.info(f"{said} on disk, {in_units(free)} free")
 
 
 def _number(part: Part | Table) -> int | None:
