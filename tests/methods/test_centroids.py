@@ -98,6 +98,8 @@ def test_balance_gives_each_group_its_share() -> None:
         sums = torch.zeros(len(shares)).index_add(0, torch.tensor(groups), found)
         torch.testing.assert_close(sums, 90 * torch.tensor(shares), rtol=1e-3, atol=1e-3)
         assert len(set(offsets.tolist())) == len(shares)  # one for each group
+        shifted = balance(logits + 800, torch.tensor(groups), torch.tensor(shares))  # exp would overflow
+        torch.testing.assert_close(shifted, offsets, rtol=1e-3, atol=1e-3)
 
 
 def test_known_classes_that_are_large_in_a_pile_are_recognised() -> None:
@@ -209,6 +211,8 @@ def test_any_known_class_may_be_hidden() -> None:
     hidden = list(fitted(trials=30)._hidden_classes(random()))
     assert {len(each) for each in hidden} == {NOVEL}
     assert set(torch.cat(hidden).tolist()) == set(range(KNOWN))
+    many = Centroids(Identity("4"), Task(5, 7, 10), Centroids.Config())
+    assert {len(each) for each in many._hidden_classes(random())} == {2}  # half of the known classes at most
 
 
 def test_hidden_classes_choose_what_finds_them() -> None:
@@ -229,6 +233,8 @@ def test_the_seed_decides_everything() -> None:
 def test_with_too_few_known_classes_nothing_is_hidden() -> None:
     method = Centroids(Identity("4"), Task(3, 2, 10), Centroids.Config())
     assert method.choose(torch.randn(9, 4), torch.arange(9) % 3) == (math.inf, 0.0)
+    method = Centroids(Identity("4"), Task(4, 2, 10), Centroids.Config())
+    assert method.choose(torch.randn(12, 4, generator=random()), torch.arange(12) % 4)[1] > 0
 
 
 def test_equal_classes_are_told_from_a_long_tail() -> None:

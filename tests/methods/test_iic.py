@@ -91,6 +91,12 @@ def added(losses: Losses) -> Tensor:
     return definitions.sum_of([value.mean() for value in losses.values()])
 
 
+def test_over_clusters_are_so_many_times_the_novel_classes() -> None:
+    method = IIC(SmallEncoder(), Task(2, 3), IIC.Config(heads=1, overcluster=5, hidden=4, projection=4))
+    over = method(Batch((torch.rand(2, 4, 3, 8, 8),), torch.tensor([0, 1]), torch.arange(4)), CLOCK)["over"]
+    assert over.shape[-1] == 2 + 5 * 3
+
+
 def test_only_the_clustering_loss_ranks_the_heads() -> None:
     sizes = Sizes(K=3)
     single, _, batch = random_case(sizes, seed=0)

@@ -72,6 +72,7 @@ def test_each_protocol_asks_the_head_that_the_paper_asks() -> None:
         z = method.encoder(images)
         joint = method.h(z) if incremental else torch.cat([method.h(z), method.g(z)], -1)
         assert torch.equal(method.scores(images), joint[None])
+        assert method.joint == incremental
         assert torch.equal(method.both_scores(images)[1], method.g(z)[None])
 
 

@@ -150,12 +150,18 @@ def test_likeness_is_that_of_the_definition() -> None:
 def test_the_share_of_known_images_is_told(sizes: list[int], novel: int) -> None:
     given = Pile(sizes, novel)
     likeness, is_known = given.likeness(), given.truth < 12
-    share = likeness.share()[0]
+    share, clear = likeness.share()
+    assert clear
     assert share == pytest.approx(float(is_known.float().mean()), abs=0.1)
     found = likeness.lowest(likeness.s, 1 - share)
     assert int(found.sum()) == round((1 - share) * len(found))
     assert float((found == ~is_known).float().mean()) > 0.85
     assert likeness.missed(found) == pytest.approx(float(found[is_known].float().mean()), abs=0.15)
+    most, below, total = float(likeness.s[300:][found].max()), 0.0, 0.0
+    for i in range(300):
+        weight = float(likeness.weights[i])
+        below, total = below + weight * (float(likeness.s[i]) <= most), total + weight
+    assert likeness.missed(found) == pytest.approx(below / total, abs=1e-5)
 
 
 def test_a_gap_below_the_known_images_is_seen() -> None:
