@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageEnhance
 from sklearn.datasets import load_digits, load_sample_images
 
-from newfound.data.duplicates import ALIKE, SIDE, Levels, near_duplicates
+from newfound.run.finish import ALIKE, SIDE, Levels, near_duplicates
 
 
 def levels_of(*images: Image.Image) -> Levels:
