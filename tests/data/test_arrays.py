@@ -7,7 +7,7 @@ import pytest
 from newfound.core.errors import DataError, UsageError
 from newfound.core.source import Source
 from newfound.data.arrays import array_images, from_arrays
-from newfound.data.own import choose_side
+from newfound.data.dataset import choose_side
 
 RANDOM = np.random.default_rng(0)
 Images = npt.NDArray[np.uint8]

@@ -15,11 +15,10 @@ from newfound.core.calls import public
 from newfound.core.errors import DataError
 from newfound.core.settings import Positive
 from newfound.core.source import UNSORTED, PileKind, Source
-from newfound.data.dataset import Dataset, Split
+from newfound.data.dataset import Dataset, Split, choose_side, own_dataset, own_look
 from newfound.data.decode import Size, digest_of, resized, to_rgb
 from newfound.data.files import MISSING
 from newfound.data.images import ResidentImages
-from newfound.data.own import choose_side, own_dataset, own_look
 
 Array = npt.NDArray[np.generic]
 Arrays = Array | Sequence[Array]

@@ -1,8 +1,9 @@
 """A data set: the split that training sees, and the truth that only the evaluator sees."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from statistics import median
 from typing import Literal
 
 import numpy as np
@@ -12,16 +13,22 @@ from torch import Tensor
 
 from newfound.core.calls import public
 from newfound.core.encoder import Channels
-from newfound.core.errors import DataError
+from newfound.core.errors import DataError, shortened
 from newfound.core.records import Task
 from newfound.core.settings import Count, Positive
 from newfound.core.source import PileKind, Source
+from newfound.data.augment.recipes import NORMALISATION
+from newfound.data.decode import Size
 from newfound.data.images import ImageSet
 
 Kind = Literal["digits", "cifar", "imagenet", "vectors"]
 Rows = npt.NDArray[np.int64]
 TEST_EVERY = 5
 """Without a test set, every fifth image of each class becomes a test image."""
+SIDES = (32, 64, 96, 128, 224)
+SMALL = 64
+"""Images up to this side are treated like those of CIFAR, larger ones like those of ImageNet."""
+SMALLEST, LARGEST = 8, 1024
 
 
 @dataclass(frozen=True)
@@ -204,3 +211,47 @@ def counted(number: int, noun: str) -> str:
 
 def _digest(labels: Tensor) -> str:
     return blake2b(labels.cpu().numpy().tobytes(), digest_size=16).hexdigest()
+
+
+def choose_side(sizes: Sequence[Size]) -> tuple[int, str]:
+    """The side of the square that images of these sizes are resized to, and the reason.
+
+    Small squares of one size stay as they are. Otherwise it is the side in SIDES whose ratio to the median of
+    the shorter sides is nearest to 1.
+    """
+    height, width = sizes[0]
+    if SMALLEST <= height <= SMALL and height == width and len(set(sizes)) == 1:
+        return height, "the size of every image"
+    middle = median(min(size) for size in sizes)
+    side = min(SIDES, key=lambda side: max(side / middle, middle / side))
+    return side, f"the nearest of {', '.join(map(str, SIDES))} to the median shorter side, {middle:g}"
+
+
+def own_look(side: int) -> Look:
+    """How images of this side are treated."""
+    return Look(side, "cifar" if side <= SMALL else "imagenet", *NORMALISATION["imagenet"], stored=side)
+
+
+def own_dataset(
+    name: str,
+    split: Split,
+    known: Sequence[str],
+    size_reason: str,
+    warnings: Sequence[str],
+    skipped: Sequence[str] = (),
+    source: Source | None = None,
+) -> Dataset:
+    """A data set without truth, with the warnings about few labelled images added to `warnings`."""
+    every = list(warnings)
+    if len(known) == 1:
+        every.append(
+            "There is only one known class, so the network learns nothing. Label images of more classes."
+        )
+    sizes = zip(known, split.labels.bincount(minlength=len(known)).tolist(), strict=True)
+    if few := [f"{size} of {name!r}" for name, size in sizes if size < TEST_EVERY]:
+        every.append(
+            f"Some known classes have few labelled images: {shortened(few)}. With fewer than {TEST_EVERY} a "
+            "class can hardly be learnt, and cannot be held out."
+        )
+    names = (*known, *novel_names(known, split.num_novel or 0))
+    return Dataset(name, split, None, names, tuple(skipped), source, size_reason, tuple(every))

@@ -18,12 +18,20 @@ from newfound.core.errors import DataError, Hint, RunError, UsageError, shortene
 from newfound.core.files import DATASETS, AnyPath, AnyPlace, located, read_record, write_record
 from newfound.core.settings import Positive
 from newfound.core.source import UNSORTED, PileKind, Source
-from newfound.data.dataset import Dataset, Split, rank_in_class
+from newfound.data.dataset import (
+    LARGEST,
+    SMALLEST,
+    Dataset,
+    Split,
+    choose_side,
+    own_dataset,
+    own_look,
+    rank_in_class,
+)
 from newfound.data.decode import Reading, Size, decode_all, stored_sizes
 from newfound.data.files import File, distinct, labelled_files, other_files, roots_of, unlabelled_files
 from newfound.data.images import ImageSet, ResidentImages, StreamedImages
 from newfound.data.members import is_there, size_of
-from newfound.data.own import LARGEST, SMALLEST, choose_side, own_dataset, own_look
 from newfound.data.vectors import Frozen, vector_look
 
 log = logging.getLogger(__name__)

@@ -23,10 +23,9 @@ from newfound.core.seed import generator
 from newfound.core.settings import Count
 from newfound.core.source import UNSORTED, EncoderVersion, PileKind, Source
 from newfound.data.arrays import UNLABELLED, Labels, encoded
-from newfound.data.dataset import Dataset, Look, Split
+from newfound.data.dataset import Dataset, Look, Split, own_dataset
 from newfound.data.files import labelled_files
 from newfound.data.images import ImageSet, ResidentImages
-from newfound.data.own import own_dataset
 from newfound.data.parquet import Floats, Made, RowGroup, Rows, parquet_files, read_parquet
 
 log = logging.getLogger(__name__)
