@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
-from newfound.report.palette import UNSORTED_MARK, mark, numbered
+from newfound.report.maps import UNSORTED_MARK, mark, numbered
 
 # Machado, Oliveira and Fernandes (2009), full severity, on linear RGB.
 VISION = {

@@ -12,8 +12,7 @@ import numpy as np
 
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import atomic
-from newfound.report.maps import Floats, Ints, draw_tsne
-from newfound.report.palette import colour, numbered
+from newfound.report.maps import Floats, Ints, colour, draw_tsne, numbered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

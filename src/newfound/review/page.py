@@ -15,8 +15,7 @@ import numpy as np
 
 from newfound.core.files import check_writable, write_text
 from newfound.report.figures import check_replaceable
-from newfound.report.maps import MOST_POINTS, Floats, Ints, embed, stratified
-from newfound.report.palette import UNSORTED_MARK, Pictures, mark
+from newfound.report.maps import MOST_POINTS, UNSORTED_MARK, Floats, Ints, Pictures, embed, mark, stratified
 from newfound.review.replay import by_rows, shares_after
 from newfound.review.review import Review
 from newfound.run.models import Results, Trust

@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from newfound.core.errors import NewfoundError, UsageError, reason_of
-from newfound.report.palette import Pictures
+from newfound.report.maps import Pictures
 from newfound.review.page import THUMBNAIL, Chart, live_page, media_type
 from newfound.review.review import Review
 from newfound.run.folder import Folder
