@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.losses.contrastive import contrast, contrast_terms
+from newfound.losses.pairs import contrast, contrast_terms
 
 
 def unit(V: int, B: int, D: int = 5, seed: int = 0) -> Tensor:

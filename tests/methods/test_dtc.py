@@ -14,10 +14,9 @@ from newfound.core.learner import NoSettings
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import recipe_for
 from newfound.data.benchmarks import load_benchmark
-from newfound.losses.clustering import target_distribution
 from newfound.methods.dtc import DTC
 from newfound.nn.encoders.small import SmallEncoder
-from newfound.stages.centres import Centres
+from newfound.stages.centres import Centres, target_distribution
 from newfound.stages.supervised import Known
 from tests.tiny import accuracy, tiny_run
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from newfound.core.records import Batch, Clock, Task
 from newfound.engine.evaluate import TrainingBank, Viewer
-from newfound.losses.contrastive import contrast
+from newfound.losses.pairs import contrast
 from newfound.methods.gcd import GCD
 from newfound.nn.encoders.mlp import Identity
 from tests.methods.mixed import DIM, KNOWN, NOVEL, mixed_vectors, score

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import recipe_for
-from newfound.losses.contrastive import contrast
+from newfound.losses.pairs import contrast
 from newfound.methods.simgcd import SimGCD, missing_entropy, teacher_temperature
 from newfound.nn.encoders.mlp import Identity
 from newfound.run.folder import Folder

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from newfound.nn.encoders.small import SmallEncoder
-from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
+from newfound.nn.heads import FrozenClassifier, with_frozen_copy
 
 
 def test_it_never_trains_and_its_statistics_never_move() -> None:

@@ -19,8 +19,8 @@ from newfound.pseudo.likeness import (
     nearest,
     share_above_gap,
     upper_share,
+    whitening,
 )
-from newfound.pseudo.metric import whitening
 
 
 def random(seed: int = 0) -> torch.Generator:

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from newfound.pseudo.metric import average, principal_components, whitening
+from newfound.pseudo.likeness import average, principal_components, whitening
 
 
 def random(seed: int = 0) -> torch.Generator:

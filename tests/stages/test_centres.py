@@ -10,9 +10,8 @@ from newfound.core.errors import UsageError
 from newfound.core.learner import NoSettings
 from newfound.core.records import Batch, Clock, Task
 from newfound.core.registry import stage_class
-from newfound.losses.clustering import log_student_t, target_distribution
 from newfound.nn.encoders.small import SmallEncoder
-from newfound.stages.centres import CENTRES, Centres, ClusterHead
+from newfound.stages.centres import CENTRES, Centres, ClusterHead, log_student_t, target_distribution
 from newfound.stages.supervised import Known
 
 TASK = Task(3, 2, num_unlabelled=12)

@@ -33,8 +33,7 @@ from newfound.core.source import PileKind
 from newfound.estimate.silhouette import distances, silhouettes_of
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
 from newfound.pseudo.kmeans import KMeans
-from newfound.pseudo.likeness import Likeness, left_out
-from newfound.pseudo.metric import average, positions, principal_components, whitening
+from newfound.pseudo.likeness import Likeness, average, left_out, positions, principal_components, whitening
 
 COMPONENTS = 256
 """Principal components, at most."""

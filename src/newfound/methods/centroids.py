@@ -47,10 +47,11 @@ from newfound.core.settings import Count, Positive, PositiveFloat, TrainConfig, 
 from newfound.methods._recipes import DIGITS_PRETRAINING
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.pseudo.kmeans import KMeans
-from newfound.pseudo.likeness import Likeness, left_out
-from newfound.pseudo.metric import (
+from newfound.pseudo.likeness import (
     CHUNK,
+    Likeness,
     average,
+    left_out,
     positions,
     principal_components,
     shrunk_root,

@@ -31,12 +31,10 @@ from newfound.core.learner import Bank, Method, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
 from newfound.core.settings import Count, NonNegative, Positive, ShareBelowOne, TrainConfig, setting
-from newfound.losses.clustering import kl_element_mean, target_distribution
 from newfound.losses.prediction import ramp_up
 from newfound.methods._recipes import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN, RS_VECTORS, must_hold
-from newfound.nn.frozen import FrozenClassifier
-from newfound.nn.heads import LinearHead
-from newfound.stages.centres import CENTRES, ClusterHead
+from newfound.nn.heads import FrozenClassifier, LinearHead
+from newfound.stages.centres import CENTRES, ClusterHead, kl_element_mean, target_distribution
 from newfound.stages.rotnet import ROTNET
 from newfound.stages.supervised import KNOWN
 

@@ -32,7 +32,7 @@ from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
 from newfound.core.settings import Count, NonNegative, Positive, PositiveFloat, setting
 from newfound.losses.divergence import view_symmetric_kl
-from newfound.losses.pairs import joint_training
+from newfound.losses.pairs import equal_top_k, joint_training
 from newfound.losses.prediction import ramp_up
 from newfound.methods._recipes import (
     RS_CIFAR,
@@ -44,7 +44,6 @@ from newfound.methods._recipes import (
 )
 from newfound.nn.heads import LinearHead
 from newfound.nn.memory import Memory
-from newfound.pseudo.pairs import equal_top_k
 
 DECAY = 0.99
 """Decay per step of the running mean of the distance to the nearest word."""

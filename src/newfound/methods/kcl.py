@@ -32,8 +32,7 @@ from newfound.core.registry import register
 from newfound.core.settings import Overrides, PositiveFloat, TrainConfig, setting
 from newfound.losses.pairs import EPS, pairwise_bce
 from newfound.methods._recipes import RS_CIFAR, RS_DIGITS, RS_IMAGENET, RS_OWN, must_hold
-from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
-from newfound.nn.heads import LinearHead
+from newfound.nn.heads import FrozenClassifier, LinearHead, with_frozen_copy
 from newfound.stages.rotnet import ROTNET
 from newfound.stages.similarity import SIMILARITY, SimilarityNetwork
 from newfound.stages.supervised import KNOWN

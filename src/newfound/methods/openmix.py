@@ -25,7 +25,7 @@ from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
 from newfound.core.settings import Count, NonNegative, Positive, PositiveFloat, Share, setting
-from newfound.losses.pairs import joint_training
+from newfound.losses.pairs import equal_top_k, joint_training
 from newfound.losses.prediction import ramp_up
 from newfound.methods._recipes import (
     RS_CIFAR,
@@ -37,7 +37,6 @@ from newfound.methods._recipes import (
     RS_VECTORS,
 )
 from newfound.nn.heads import LinearHead
-from newfound.pseudo.pairs import equal_top_k
 from newfound.pseudo.sinkhorn import joint_targets
 
 

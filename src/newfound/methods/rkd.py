@@ -25,8 +25,7 @@ from newfound.core.registry import register
 from newfound.core.settings import Count, NonNegative, Positive, PositiveFloat, TwoOrMore, setting
 from newfound.losses.prediction import swapped_cross_entropy
 from newfound.methods._recipes import DIGITS, OWN, UNO_SCHEDULES, VECTORS, WITH_CONSTRAINTS, must_hold
-from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
-from newfound.nn.heads import CosineHead, MultiHead, joint_logits
+from newfound.nn.heads import CosineHead, FrozenClassifier, MultiHead, joint_logits, with_frozen_copy
 from newfound.pseudo.sinkhorn import unified_targets
 
 

@@ -24,7 +24,7 @@ from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
 from newfound.core.settings import Count, NonNegative, Overrides, Positive, setting
-from newfound.losses.pairs import joint_training
+from newfound.losses.pairs import equal_top_k, joint_training
 from newfound.losses.prediction import ramp_up
 from newfound.methods._recipes import (
     RS_CIFAR,
@@ -36,7 +36,6 @@ from newfound.methods._recipes import (
     RS_VECTORS,
 )
 from newfound.nn.heads import LinearHead
-from newfound.pseudo.pairs import equal_top_k
 
 # docs/lab-notes.md says how the value for digits was chosen.
 _OURS: dict[str, Overrides] = {

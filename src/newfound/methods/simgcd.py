@@ -28,7 +28,7 @@ from newfound.core.learner import Method
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register
 from newfound.core.settings import Count, NonNegative, Positive, PositiveFloat, Share, setting
-from newfound.losses.contrastive import contrast_terms
+from newfound.losses.pairs import contrast_terms
 from newfound.losses.prediction import swapped_cross_entropy
 from newfound.methods._recipes import GCD_DIGITS, GCD_OWN, GCD_SCHEDULES, GCD_VECTORS
 from newfound.nn.heads import Projector

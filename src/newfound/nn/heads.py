@@ -1,4 +1,4 @@
-"""Heads: linear classifiers, cosine classifiers, K cosine classifiers with projectors, and a projector.
+"""Heads: linear and cosine classifiers, K of these with projectors, a projector, and a frozen classifier.
 
 A method calls `normalise_` after each step to keep prototypes at unit length. `forward` does not normalise
 them, so their gradients are those of a linear layer, as in the published implementations.
@@ -6,10 +6,14 @@ them, so their gradients are those of a linear layer, as in the published implem
 Deviation: those normalise before each step, so they evaluate with prototypes one step away from unit length.
 """
 
+from collections.abc import Mapping
+from copy import deepcopy
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from newfound.core.encoder import Encoder
 from newfound.nn.norm import ViewBatchNorm
 
 
@@ -119,3 +123,25 @@ def _normalise_(prototypes: Tensor) -> None:
 def _uniform(*shape: int, fan_in: int) -> nn.Parameter:
     """Initialised like `nn.Linear`."""
     return nn.Parameter(torch.empty(shape).uniform_(-(fan_in**-0.5), fan_in**-0.5))
+
+
+class FrozenClassifier(nn.Module):
+    """Images (B, 3, H, W) → known-class logits (B, C_l); never trained, always in evaluation mode."""
+
+    def __init__(self, encoder: Encoder, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.h = deepcopy(encoder), deepcopy(head)
+        self.requires_grad_(False)
+
+    def train(self, mode: bool = True) -> "FrozenClassifier":
+        return super().train(False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.h(self.encoder(images))
+        return logits
+
+
+def with_frozen_copy(weights: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    """The weights plus a copy of encoder and h under `name`, unless they already contain one."""
+    copied = {f"{name}.{key}": value for key, value in weights.items() if key.startswith(("encoder.", "h."))}
+    return {**copied, **weights}

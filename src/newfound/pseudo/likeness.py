@@ -1,5 +1,7 @@
 """How much each image of a pile looks like a known class, and what share of the pile is of known classes.
 
+The metric is learnt from labelled classes: whitened within the classes, averaged with the neighbours.
+
     s(x) = <x, labelled> + <x, means> - 2 <x, pile>
 
 <x, labelled> and <x, pile> are mean cosines with the nearest vectors; <x, means> is the cosine with the
@@ -21,7 +23,7 @@ over the number of labelled images that do. The nearest vectors are a quarter of
 class, and r times as many of the pile, so that a class does not seem denser there because it is larger. In
 the quantiles a labelled image has the weight r of its class.
 
-Shapes: N labelled and n unlabelled vectors, P features, C classes.
+Shapes: N labelled and n unlabelled vectors, D features, P of them after PCA, C classes.
 """
 
 import math
@@ -29,8 +31,6 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-from newfound.pseudo.metric import CHUNK
 
 LABELLED = (5, 50)
 """Fewest and most nearest labelled images."""
@@ -48,6 +48,8 @@ RARE = 1e-6
 """Least weight of a class, for those that the pile does not seem to hold."""
 CLEAR = 0.8
 """Share of the variance that two clearly separated groups explain; for uniform values it is 3/4."""
+CHUNK = 1000
+"""Vectors whose neighbours are searched for at once."""
 
 
 def left_out(points: Tensor, labels: Tensor, whiten: Tensor) -> Tensor:
@@ -191,3 +193,52 @@ def nearest(x: Tensor, others: Tensor, k: Tensor, own: Tensor) -> Tensor:
         weights = (number - torch.arange(most, device=x.device)).clamp(0, 1)
         means.append((cosines.topk(most, dim=1).values * weights).sum(1) / number[:, 0])
     return torch.cat(means)
+
+
+def principal_components(centred: Tensor, number: int) -> Tensor:
+    """Centred points (n, D) → the directions of the largest variance (D, number)."""
+    vectors: Tensor = torch.linalg.eigh((centred.T @ centred).double())[1]
+    return vectors[:, -number:].flip(1).to(centred)
+
+
+def whitening(points: Tensor, labels: Tensor, shrinkage: float) -> Tensor:
+    """Points (n, P) and their classes (n,) → (S + shrinkage * mean-eigenvalue(S) I)^(-1/2), (P, P).
+
+    S is the covariance within the classes.
+    """
+    return shrunk_root(spectrum(points, labels), shrinkage)
+
+
+def spectrum(points: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Points (n, P) and their classes (n,) → eigenvalues (P,) and eigenvectors (P, P) of S, in float64."""
+    position = positions(labels)
+    counts = position.bincount()
+    sums = points.new_zeros(len(counts), points.shape[1]).index_add_(0, position, points)
+    rest = points - (sums / counts[:, None])[position]
+    within = (rest.T @ rest).double() / max(len(points) - len(counts), 1)
+    values, vectors = torch.linalg.eigh(within)
+    return values, vectors
+
+
+def shrunk_root(eigen: tuple[Tensor, Tensor], shrinkage: float) -> Tensor:
+    """The spectrum of S → (S + shrinkage * mean-eigenvalue(S) I)^(-1/2), (P, P) in float32."""
+    values, vectors = eigen
+    if shrinkage == math.inf or values.mean() <= 0:
+        return torch.eye(len(values), device=values.device)
+    scale = (values.clamp(min=0) + shrinkage * values.mean()).rsqrt()
+    return (vectors * scale @ vectors.T).float()
+
+
+def average(x: Tensor, pile: Tensor, k: int) -> Tensor:
+    """Unit vectors (B, P) → their sums with the k nearest of the pile (n, P), at unit length.
+
+    A member of the pile is its own nearest neighbour, so it counts twice.
+    """
+    k = min(k, len(pile))
+    sums = [part + pile[(part @ pile.T).topk(k, dim=1).indices].sum(1) for part in torch.split(x, CHUNK)]
+    return F.normalize(torch.cat(sums), dim=-1)
+
+
+def positions(labels: Tensor) -> Tensor:
+    """Classes (n,) → their positions (n,) among the classes that occur."""
+    return torch.searchsorted(labels.bincount().nonzero().flatten(), labels)

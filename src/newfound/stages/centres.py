@@ -2,7 +2,8 @@
 
     mu, p from k-means in the principal components of the features;  L = KL(p || q(z, mu)), mean over elements
 
-The embedding z = g(features) is new, with one dimension per novel class; q is Student's t.
+The embedding z = g(features) is new, with one dimension per novel class; q is Student's t. Soft assignments
+to centres are trained towards their own sharpened targets (deep embedded clustering).
 
 Shapes: n unlabelled samples, M of them in a batch, D features, K = C_u novel classes.
 """
@@ -19,9 +20,7 @@ from newfound.core.learner import Bank, Learner, NoSettings, Uses
 from newfound.core.records import Batch, Clock, Losses, Outputs, Task, Views
 from newfound.core.registry import register_stage
 from newfound.core.settings import TrainConfig
-from newfound.losses.clustering import kl_element_mean, log_student_t, target_distribution
-from newfound.nn.frozen import FrozenClassifier, with_frozen_copy
-from newfound.nn.heads import LinearHead
+from newfound.nn.heads import FrozenClassifier, LinearHead, with_frozen_copy
 
 CENTRES = TrainConfig(
     epochs=10,
@@ -88,3 +87,31 @@ class Centres(Learner):
 
     def loss(self, out: Outputs, batch: Batch, clock: Clock) -> Losses:
         return {"kl": kl_element_mean(out["log_q"], out["p"])}
+
+
+def log_student_t(z: Tensor, centres: Tensor) -> Tensor:
+    """Embeddings (..., d) and centres (K, d) → log q (..., K), q_ik ∝ 1 / (1 + ||z_i - mu_k||²).
+
+    Computed from differences, not products, so that a sample on its centre is at distance zero and has a
+    finite gradient.
+    """
+    gaps = z.float().unsqueeze(-2) - centres.float()
+    return (-gaps.square().sum(-1).log1p()).log_softmax(-1)
+
+
+def target_distribution(q: Tensor) -> Tensor:
+    """Assignments q (n, K) of a whole set → targets p (n, K), p_ik ∝ q_ik² / sum_i q_ik.
+
+    The square sharpens the assignments; the division keeps large clusters from absorbing the others.
+    """
+    weight = q.square() / q.sum(0)
+    return weight / weight.sum(-1, keepdim=True)
+
+
+def kl_element_mean(log_q: Tensor, p: Tensor) -> Tensor:
+    """KL(p || q) of log q and p, both (..., K), averaged over samples and clusters.
+
+    Published learning rates are tuned to this mean, whose gradient is K times smaller than that of the mean
+    over samples.
+    """
+    return (torch.xlogy(p, p) - p * log_q).mean()

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from newfound.pseudo.pairs import equal_top_k
+from newfound.losses.pairs import equal_top_k
 
 
 @settings(max_examples=15, deadline=None)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from newfound.losses.clustering import kl_element_mean, log_student_t, target_distribution
+from newfound.stages.centres import kl_element_mean, log_student_t, target_distribution
 
 
 def assignments(z: Tensor, centres: Tensor) -> Tensor:
