@@ -20,9 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from newfound.core.errors import DataError, Hint, UsageError
-from newfound.estimate.silhouette import silhouettes
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
-from newfound.metrics.clustering import hungarian_accuracy
+from newfound.metrics.clustering import hungarian_accuracy, silhouettes
 from newfound.pseudo.kmeans import KMeans
 
 FEWEST_SHOWN = 2

@@ -30,8 +30,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from newfound.core.source import PileKind
-from newfound.estimate.silhouette import distances, silhouettes_of
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
+from newfound.metrics.clustering import distances, silhouettes_of
 from newfound.pseudo.kmeans import KMeans
 from newfound.pseudo.likeness import Likeness, average, left_out, positions, principal_components, whitening
 

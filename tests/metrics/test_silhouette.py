@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import silhouette_score
 from torch import Tensor
 
-from newfound.estimate import silhouette as module
-from newfound.estimate.silhouette import silhouettes
+from newfound.metrics import clustering as module
+from newfound.metrics.clustering import silhouettes
 
 
 def silhouette(points: Tensor, clusters: Tensor, k: int) -> float:
