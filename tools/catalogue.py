@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from newfound.core.catalogue import CARDS, registered
+from newfound.cli.lists import CARDS, registered
 
 PATH = Path("src/newfound/methods/catalogue.json")
 

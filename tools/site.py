@@ -9,7 +9,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from newfound.core.catalogue import MethodCard, SettingCard, by_value, catalogue
+from newfound.cli.lists import MethodCard, SettingCard, by_value, catalogue
 from newfound.core.registry import method_entry
 from newfound.lab.recorded import ACC, load_records, over, status
 from newfound.run.models import Results

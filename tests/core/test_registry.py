@@ -74,7 +74,7 @@ def test_encoders_share_a_class_through_their_arguments_and_say_what_they_are_fo
 
 
 def test_importing_the_registry_imports_no_torch() -> None:
-    code = "import sys, newfound.core.catalogue as c; c.catalogue(); print('torch' in sys.modules)"
+    code = "import sys, newfound.cli.lists as c; c.catalogue(); print('torch' in sys.modules)"
     environment = os.environ | {VARIABLE: "", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr

@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from newfound.cli.lists import benchmark_rows
 from newfound.core.errors import DataError, UsageError
 from newfound.core.registry import DATASETS
 from newfound.core.source import Source
@@ -19,7 +20,6 @@ from newfound.data.benchmarks import (
     Family,
     Part,
     benchmark_names,
-    describe_benchmarks,
     find_benchmark,
     load_benchmark,
 )
@@ -183,7 +183,7 @@ def test_a_data_set_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DATASETS, "names", lambda: ["toy"])
     monkeypatch.setattr(DATASETS, "get", lambda name: toy)
     assert benchmark_names() == ["toy"]
-    assert [row.name for row in describe_benchmarks()] == ["toy", "toy-K", "NAME-mixed", "NAME-Nshot"]
+    assert [name for name, *_ in benchmark_rows()] == ["toy", "toy-K", "NAME-mixed", "NAME-Nshot"]
     assert load_benchmark("toy").class_names == ("ant", "bee", "cat")
     assert load_benchmark("toy-2").split.labels.tolist() == [0, 0]
     with pytest.raises(UsageError):
@@ -191,11 +191,11 @@ def test_a_data_set_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_benchmark_is_described() -> None:
-    rows = {row.name: row for row in describe_benchmarks()}
+    rows = {name: rest for name, *rest in benchmark_rows()}
     assert set(rows) == {*benchmark_names(), "cifar100-K", "NAME-mixed", "NAME-Nshot"}
-    assert (rows["imagenet-30-a"].known, rows["imagenet-30-a"].novel) == ("882", "30")
-    assert rows["digits"].needs == "nothing"
-    assert "cifar-100-python.tar.gz" in rows["cifar100-20"].needs
+    assert rows["imagenet-30-a"][:2] == ["882", "30"]
+    assert rows["digits"][2] == "nothing"
+    assert "cifar-100-python.tar.gz" in rows["cifar100-20"][2]
 
 
 @pytest.mark.skipif("NEWFOUND_CIFAR_DIR" not in os.environ, reason="NEWFOUND_CIFAR_DIR names no CIFAR files")

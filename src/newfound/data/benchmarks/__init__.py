@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from newfound.core.calls import public
 from newfound.core.errors import Hint, unknown
@@ -14,16 +13,7 @@ from newfound.data.benchmarks import cifar, digits, imagenet  # noqa: F401 (regi
 from newfound.data.benchmarks.family import Benchmark, Corpus, Family, Part
 from newfound.data.dataset import Dataset
 
-__all__ = ["Benchmark", "Corpus", "Family", "Part", "Summary"]
-
-
-class Summary(NamedTuple):
-    """A line in the list of benchmarks."""
-
-    name: str
-    known: str
-    novel: str
-    needs: str
+__all__ = ["Benchmark", "Corpus", "Family", "Part"]
 
 
 @public
@@ -35,8 +25,6 @@ def load_benchmark(name: str, data_dir: AnyPath | None = None, subset: Positive 
 
 MIXED = "-mixed"
 """The suffix of benchmarks with a mixed pile, as in GCD."""
-
-
 SHOTS = re.compile(r"(.+)-([1-9]\d*)shot")
 """The name of a benchmark with this number of labelled images of each known class."""
 
@@ -46,24 +34,7 @@ def benchmark_names() -> list[str]:
 
     There is `cifar100-K` for every K up to 99.
     """
-    return [benchmark.name for _, family in _families() for benchmark in family.benchmarks]
-
-
-def describe_benchmarks() -> list[Summary]:
-    """Every benchmark with its numbers of classes and the files it needs."""
-    rows = []
-    for name, family in _families():
-        rows += [
-            Summary(each.name, str(each.num_known), str(len(each.novel)), family.needs)
-            for each in family.benchmarks
-        ]
-        if family.classes:
-            rows.append(Summary(f"{name}-K", f"{len(family.classes)} - K", "K", family.needs))
-    return [
-        *rows,
-        Summary(f"NAME{MIXED}", "half of each labelled", "as NAME", "as NAME"),
-        Summary("NAME-Nshot", "N images of each", "as NAME", "as NAME"),
-    ]
+    return [benchmark.name for _, family in families() for benchmark in family.benchmarks]
 
 
 def find_benchmark(name: str) -> tuple[Family, Benchmark]:
@@ -74,7 +45,7 @@ def find_benchmark(name: str) -> tuple[Family, Benchmark]:
     if few := SHOTS.fullmatch(name):
         family, benchmark = find_benchmark(few[1])
         return family, replace(benchmark, name=name, shots=int(few[2]))
-    for data_set, family in _families():
+    for data_set, family in families():
         for benchmark in family.benchmarks:
             if benchmark.name == name:
                 return family, benchmark
@@ -84,6 +55,7 @@ def find_benchmark(name: str) -> tuple[Family, Benchmark]:
     raise unknown("benchmark", name, benchmark_names(), Hint.BENCHMARKS)
 
 
-def _families() -> Iterator[tuple[str, Family]]:
+def families() -> Iterator[tuple[str, Family]]:
+    """The data sets and their names."""
     for name in DATASETS.names():
         yield name, DATASETS.get(name)()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from newfound.core.catalogue import CARDS, PATH, catalogue, registered
+from newfound.cli.lists import CARDS, PATH, catalogue, registered
 from newfound.core.registry import VARIABLE
 
 
