@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from benchmarks.record import Part
 from newfound.core.files import read_record, write_record
-from newfound.estimate.search import ALGORITHMS
 from newfound.estimate.trial import EstimateConfig, Features
+from newfound.run.estimation import ALGORITHMS
 from newfound.run.models import Provenance, Versioned
 from newfound.run.provenance import provenance
 

@@ -9,7 +9,6 @@ import torch
 from newfound.core.errors import DataError, UsageError
 from newfound.estimate.dtc import dtc_estimate, num_probes
 from newfound.estimate.gcd import gcd_estimate
-from newfound.estimate.search import ALGORITHMS, resolved, warnings_for
 from newfound.estimate.trial import (
     EstimateConfig,
     Features,
@@ -20,6 +19,7 @@ from newfound.estimate.trial import (
     most_extra,
 )
 from newfound.pseudo.kmeans import KMeans
+from newfound.run.estimation import ALGORITHMS, resolved, warnings_for
 
 CONFIG = EstimateConfig(max_novel=12, restarts=6)
 
