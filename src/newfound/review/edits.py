@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
-from newfound.core.errors import RunError
-from newfound.core.files import field_problem, read_text, write_text
+from newfound.core.files import read_text, reading, write_text
 from newfound.metrics.report import Record
 from newfound.run.models import Versioned
 
@@ -105,16 +104,10 @@ def stored_edits(path: Path) -> str:
 
 def read_edits(path: Path) -> tuple[str, list[Edit]]:
     """The digest of the edited assignments, and the log; both empty if there is no file."""
-    header, log, number = Header(of=""), list[Edit](), 0
-    try:
-        for number, line in enumerate(stored_edits(path).splitlines(), start=1):
-            if number == 1:
-                header = Header.model_validate_json(line)
-            elif line.strip():
-                log.append(LINE.validate_json(line))
-    except ValidationError as error:
-        raise RunError(f"{path} is damaged in line {number}: {field_problem(error)}.") from None
-    return header.of, log
+    lines = [line for line in stored_edits(path).splitlines() if line.strip()]
+    with reading(path, "a log of edits"):
+        of = Header.model_validate_json(lines[0]).of if lines else ""
+        return of, [LINE.validate_json(line) for line in lines[1:]]
 
 
 def write_edits(path: Path, of: str, log: Sequence[Edit], before: str = "") -> str:
