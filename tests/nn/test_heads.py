@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from newfound.core.errors import UsageError
 from newfound.nn.heads import CosineHead, LinearHead, MultiHead, joint_logits
 
 V, B, D, C, K, HIDDEN, OUT = 3, 7, 10, 4, 2, 12, 6
@@ -159,7 +158,7 @@ def test_one_view_in_evaluation_does_not_depend_on_the_batch() -> None:
 
 
 def test_a_batch_of_one_image_is_refused() -> None:
-    with pytest.raises(UsageError, match="at least 2 images, got 1"):
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
         multi_head()(torch.randn(V, 1, D))
 
 

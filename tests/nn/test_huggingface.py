@@ -255,7 +255,7 @@ def test_a_config_that_says_something_else_is_one_line(text: str, words: str, tm
 
 
 def test_without_transformers_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(UsageError, match=r"needs transformers: pip install 'newfound\[hf\]'"):
         build_encoder("hf:some/model")
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from newfound.core import dist
 from newfound.core.encoder import Encoder, at_least_float32
-from newfound.core.errors import UsageError
 
 
 def kept(x: Tensor) -> Tensor:
@@ -179,8 +178,6 @@ class ViewBatchNorm(nn.Module):
                 rows, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
             )
             return out.view(B, V, D)
-        if B < 2:
-            raise UsageError(f"A training batch needs at least 2 images, got {B}. Increase batch_size.")
         # V * D channels in one fused kernel; with momentum 1 it returns the batch statistics.
         mean, var = (torch.zeros_like(self.running_mean).repeat(V) for _ in range(2))
         weight, bias = self.weight.repeat(V), self.bias.repeat(V)

@@ -14,7 +14,6 @@ __all__ = [
     "ENCODERS",
     "PREFERRED",
     "build_encoder",
-    "encoder_class",
     "encoder_for",
     "encoders_with",
     "missing",
@@ -34,18 +33,18 @@ def build_encoder(name: str, pretrained: bool = True) -> Encoder:
 
 def preprocessing_of(name: str) -> Preprocessing | None:
     """The preprocessing of an encoder; None if it takes images as they are."""
-    if defined := encoder_class(name):
+    if defined := _class_of(name):
         return defined.preprocessing_for(name.partition(":")[2])
     return build_encoder(name, pretrained=False).preprocessing  # built by a function
 
 
 def missing(name: str) -> str:
     """The command that installs what an encoder needs or downloads it; empty if nothing is missing."""
-    defined = encoder_class(name)
+    defined = _class_of(name)
     return defined.missing(name.partition(":")[2]) if defined else ""
 
 
-def encoder_class(name: str) -> type[Encoder] | None:
+def _class_of(name: str) -> type[Encoder] | None:
     """The class of an encoder; None if a function builds it."""
     build = _builder(name)
     defined = getattr(build, "func", build)

