@@ -153,7 +153,6 @@ def test_a_run_is_resumed_as_it_began(installed: set[str]) -> None:
     ("settings", "text"),
     [
         ({"encoder": "lite1"}, "Unknown encoder 'lite1'. Did you mean 'lite0'"),
-        ({"encoder": "mlp:12"}, "mlp:12 does not take images"),
         ({"encoder": "resnet18", "trains": "heads"}, "trains=heads needs a pretrained encoder"),
         ({"encoder": "resnet18", "views": 2}, "'views' only applies to a frozen encoder"),
         ({"views": 0}, "'views' must be at least 1"),

@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from newfound.core.errors import Hint, NewfoundError, UsageError, check_known, reason_of
+from newfound.core.errors import Hint, UsageError, check_known, reason_of
 from newfound.core.settings import Overrides, Recipe, RunConfig, TrainConfig, override
 
 if TYPE_CHECKING:
@@ -100,8 +100,6 @@ def load_plugins(group: str) -> None:
     for name in names:
         try:
             import_module(name)
-        except NewfoundError:
-            raise
         except Exception as error:
             raise UsageError(f"Cannot import {name!r}, named in {VARIABLE}: {reason_of(error)}.") from error
 

@@ -242,8 +242,6 @@ class RowGroup:
 def read_parquet(path: str) -> tuple[list[str], list[RowGroup], Made | None]:
     """Paths, vectors, and how they were made, if the file says so."""
     made = _made(path)
-    if isinstance(made, Answered):
-        raise ValueError("it holds predictions")
     with _parquet(path) as file:
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         names = _texts(file, file.schema_arrow.names[0])
@@ -254,7 +252,7 @@ def read_parquet(path: str) -> tuple[list[str], list[RowGroup], Made | None]:
         for number, (size, end) in enumerate(zip(sizes, ends, strict=True))
         if size
     ]
-    return names, groups, made
+    return names, groups, made if isinstance(made, Made) else None
 
 
 def num_rows(path: str) -> int:

@@ -15,7 +15,7 @@ from newfound.core.settings import Overrides, RunConfig, checked
 from newfound.core.source import Source
 from newfound.data.benchmarks import find_benchmark
 from newfound.engine.device import resolve_device
-from newfound.nn.encoders import PREFERRED, encoder_class, missing, preprocessing_of
+from newfound.nn.encoders import PREFERRED, missing, preprocessing_of
 from newfound.run.folder import Folder
 from newfound.run.frozen import version_of
 from newfound.run.models import Request
@@ -96,9 +96,6 @@ def _with_encoder(
             what = f"{CPU_SIDE} pixels with encoder={CPU_ENCODER}"
             log.info("on a CPU: training at %s, which takes minutes rather than hours", what)
             return source.model_copy(update={"size": CPU_SIDE}), {**settings, "encoder": CPU_ENCODER}
-    kind = None if name == "auto" else encoder_class(name)
-    if kind and kind.of_vectors:
-        raise UsageError(f"The encoder {name} does not take images.")
     if name == "auto" or preprocessing_of(name) is None:
         if trains == "heads":
             raise UsageError("trains=heads needs a pretrained encoder.", Hint.ENCODERS)
