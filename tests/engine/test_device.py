@@ -4,10 +4,8 @@ import pytest
 import torch
 
 from newfound.core.errors import UsageError
-from newfound.core.settings import RunConfig
 from newfound.engine.device import (
     LONG_RUN_STEPS,
-    fallback_reason,
     fastest_precision,
     hardware,
     resolve_device,
@@ -99,26 +97,6 @@ def test_a_higher_precision_is_advised_where_there_is_one() -> None:
     assert (
         safer_settings(torch.bfloat16) == safer_settings(torch.float16) == "a lower lr or precision=float32"
     )
-
-
-def test_what_auto_falls_back_to_is_said(gpus: pytest.MonkeyPatch) -> None:
-    gpus.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
-    assert fallback_reason(RunConfig(), CPU, torch.float32).startswith("no GPU")
-    assert fallback_reason(RunConfig(), GPU, torch.float16).startswith("Tesla T4 has no bf16")
-
-
-@pytest.mark.parametrize(
-    ("run", "device", "precision"),
-    [
-        (RunConfig(), GPU, torch.bfloat16),
-        (RunConfig(device="cpu"), CPU, torch.float32),
-        (RunConfig(precision="fp16"), GPU, torch.float16),
-    ],
-)
-def test_nothing_is_said_of_what_was_wanted(
-    run: RunConfig, device: torch.device, precision: torch.dtype
-) -> None:
-    assert fallback_reason(run, device, precision) == ""
 
 
 @pytest.mark.parametrize(

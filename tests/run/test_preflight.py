@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from newfound.data.images import StreamedImages
 from newfound.data.vectors import from_embeddings, sampled
 from newfound.methods.uno import UNO
 from newfound.run import preflight as preflights
-from newfound.run.preflight import plan, preflight
+from newfound.run.preflight import check_device, plan, preflight
 from newfound.run.recipe import build_method
 from newfound.stages.supervised import Known
 from tests.tiny import CPU, tiny_recipe
@@ -208,3 +209,13 @@ def test_vectors_that_do_not_fit_need_a_smaller_sample(monkeypatch: pytest.Monke
     monkeypatch.setattr(preflights, "free_memory", lambda: 2**20)
     with pytest.raises(UsageError, match="smaller sample"):
         every.check(Path("."))
+
+
+def test_more_processes_than_gpus_are_refused() -> None:
+    with patch.object(torch.cuda, "device_count", lambda: 2):
+        for wanted, number in (("auto", 2), ("cuda:1", 1), ("cpu", 8)):
+            check_device(wanted, number)
+        with pytest.raises(UsageError, match="devices=3, but torch finds 2 GPUs here"):
+            check_device("auto", 3)
+        with pytest.raises(UsageError, match="device cannot be 'cuda:1'"):
+            check_device("cuda:1", 2)

@@ -25,7 +25,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from newfound.core.errors import RunError, UsageError
+from newfound.core.errors import RunError
 
 WAIT = timedelta(days=30)
 """How long a process waits for orders: the first one may be loading, evaluating or clustering."""
@@ -243,12 +243,3 @@ def processes(number: int) -> Iterator[None]:
             if _broken or not met:
                 other.terminate()
             other.wait()
-
-
-def check_device(wanted: str, number: int) -> None:
-    """Refuse more processes than GPUs, or a single GPU for several processes."""
-    gpus, several = 0 if wanted == "cpu" else torch.cuda.device_count(), max(number, world()) > 1
-    if several and ":" in wanted:
-        raise UsageError(f"Several processes need a GPU each, so device cannot be {wanted!r}.")
-    if world() == 1 and number > gpus > 0:
-        raise UsageError(f"devices={number}, but torch finds {gpus} GPUs here.")

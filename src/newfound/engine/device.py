@@ -6,7 +6,6 @@ import torch
 
 from newfound.core import dist
 from newfound.core.errors import UsageError
-from newfound.core.settings import RunConfig
 from newfound.engine.step import Mode
 
 BF16 = (8, 0)
@@ -59,15 +58,6 @@ def precision_name(precision: torch.dtype) -> str:
 def safer_settings(precision: torch.dtype) -> str:
     """Settings that may keep training in this precision from diverging."""
     return "a lower lr" + " or precision=float32" * (precision != torch.float32)
-
-
-def fallback_reason(run: RunConfig, device: torch.device, precision: torch.dtype) -> str:
-    """Why `auto` did not choose the fastest settings; empty if it did."""
-    if run.device == "auto" and device.type == "cpu":
-        return "no GPU found; training on the CPU"
-    if run.precision == "auto" and precision == torch.float16:
-        return f"{hardware(device)} has no bf16; training in fp16 without CUDA graphs"
-    return ""
 
 
 def hardware(device: torch.device) -> str:

@@ -61,7 +61,7 @@ def preflight(recipe: Recipe, split: Split) -> dict[str, float]:
         raise UsageError(
             f"{recipe.method} assumes that no unlabelled image is of a known class; {able} do not.", Hint.PILE
         )
-    dist.check_device(run.device, run.devices)
+    check_device(run.device, run.devices)
     device = resolve_device(run.device)
     resolve_mode(run.mode, device, resolve_precision(run.precision, device), steps=0)
     if run.weights:
@@ -86,6 +86,15 @@ def preflight(recipe: Recipe, split: Split) -> dict[str, float]:
         if constrained:
             _check_constraints(out, losses, recipe, split.task)
     return work
+
+
+def check_device(wanted: str, number: int) -> None:
+    """Refuse more processes than GPUs, or a single GPU for several processes."""
+    gpus, several = 0 if wanted == "cpu" else torch.cuda.device_count(), max(number, dist.world()) > 1
+    if several and ":" in wanted:
+        raise UsageError(f"Several processes need a GPU each, so device cannot be {wanted!r}.")
+    if dist.world() == 1 and number > gpus > 0:
+        raise UsageError(f"devices={number}, but torch finds {gpus} GPUs here.")
 
 
 @dataclass(frozen=True)

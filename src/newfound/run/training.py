@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from newfound.core.errors import CheckpointError, RunError, ran_out_of_memory
 from newfound.core.files import reading, write_text, writing
 from newfound.core.learner import Learner, Method
 from newfound.core.records import Task
-from newfound.core.settings import Count, NonNegative, Recipe
+from newfound.core.settings import Count, NonNegative, Recipe, RunConfig
 from newfound.data.dataset import Dataset, Look
 from newfound.data.holdout import hold_back
 from newfound.data.vectors import in_memory
@@ -141,7 +142,7 @@ class Training:
         self.folder, self.recipe, self.control, self.work = folder, recipe, control, work
         self.device = devices.resolve_device(recipe.run.device)
         self.precision = devices.resolve_precision(recipe.run.precision, self.device)
-        self._fallback = devices.fallback_reason(recipe.run, self.device, self.precision)
+        self._fallback = fallback_reason(recipe.run, self.device, self.precision)
         self.fingerprint = data.fingerprint()  # before the move to the device, which keeps the digest
         seen, self.held = hold_back(data)
         self.whole = seen.to(self.device)
@@ -310,6 +311,15 @@ class Training:
         if report.generalised:
             scores["generalised.train.all"] = report.generalised.train.all.mean
         return {name: value for name, value in scores.items() if value is not None}
+
+
+def fallback_reason(run: RunConfig, device: torch.device, precision: torch.dtype) -> str:
+    """Why `auto` did not choose the fastest settings; empty if it did."""
+    if run.device == "auto" and device.type == "cpu":
+        return "no GPU found; training on the CPU"
+    if run.precision == "auto" and precision == torch.float16:
+        return f"{devices.hardware(device)} has no bf16; training in fp16 without CUDA graphs"
+    return ""
 
 
 @contextmanager
