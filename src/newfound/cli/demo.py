@@ -106,17 +106,12 @@ def demo_recipe(method: str) -> str:
 
 def demo_table(records: Iterable[Results]) -> Table:
     """The demo's table, with a row for each method."""
-    rows = [Row(METHODS[each.method], each, _discovery_seconds(each)) for each in records]
+    rows = [Row(METHODS[each.method], each, each.discovery.seconds or None) for each in records]
     title = (
         "digits 5-9 found knowing 0-4; published track with our settings, k-means on the matched track;\n"
         "one run, seconds without pretraining"
     )
     return results_table(rows, title)
-
-
-def _discovery_seconds(results: Results) -> float | None:
-    timing = results.timing.get("discover")
-    return None if timing is None else timing.seconds
 
 
 def pixel_kmeans(data: Dataset, seed: int) -> Results:

@@ -21,7 +21,7 @@ from newfound.lab.batch import Job
 from newfound.lab.recorded import ACC, Measured, score
 from newfound.metrics.report import Record
 from newfound.run.folder import Folder
-from newfound.run.models import Results, Settings, Timing, Versioned
+from newfound.run.models import Results, Settings, Versioned
 from newfound.run.provenance import provenance
 
 MIXED_ACC = "generalised.train.all"
@@ -151,7 +151,7 @@ def _outcome(candidate: Candidate, results: Sequence[Results | None]) -> Outcome
     ]
     known = [each for each in acc if each is not None]
     complete = len(known) == len(acc)
-    seconds = [run.timing.get("discover", Timing(seconds=0.0)).seconds for run in runs]
+    seconds = [run.discovery.seconds for run in runs]
     return Outcome(
         settings=candidate.settings,
         acc=acc,

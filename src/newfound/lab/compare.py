@@ -17,7 +17,7 @@ from newfound.lab.batch import Job
 from newfound.lab.paper import task_agnostic_all, task_aware_acc
 from newfound.lab.recorded import ACC, Measured, over
 from newfound.run.folder import Folder
-from newfound.run.models import Results, Timing
+from newfound.run.models import Results
 
 HEADINGS = (
     "method",
@@ -143,7 +143,7 @@ def compare_records(records: Sequence[Results], source: Source, track: str) -> C
 
 def _row(method: str, records: Sequence[Results], benchmark: str, track: str) -> Row:
     published = track == "published"
-    timing = [record.timing.get("discover", Timing(seconds=0.0)) for record in records]
+    timing = [record.discovery for record in records]
     rates = [each.images / each.seconds for each in timing if each.images and each.seconds]
     return Row(
         method=method,

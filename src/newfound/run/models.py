@@ -193,6 +193,11 @@ class Results(Versioned):
     note: str | None = None
 
     @property
+    def discovery(self) -> Timing:
+        """The time of discovery; none if this run did not train it."""
+        return self.timing.get("discover", Timing(seconds=0.0))
+
+    @property
     def seconds(self) -> float:
         """The time of all stages that this run trained, excluding compilation."""
         return sum(stage.seconds for stage in self.timing.values())
