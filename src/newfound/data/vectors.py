@@ -223,10 +223,8 @@ def holds_vectors(place: str) -> bool:
     return place.endswith((".parquet", ".npy")) or bool(parquet_files(place))
 
 
-def load_vectors(
-    path: str, look: Look, encoder: EncoderVersion | None
-) -> tuple[StoredVectors, tuple[str, ...]]:
-    """The vectors in files, which must come from the encoder of a run, and the files left out (none)."""
+def load_vectors(path: str, look: Look, encoder: EncoderVersion | None) -> StoredVectors:
+    """The vectors in files, which must come from the encoder of a run."""
     found = read_embeddings(path)
     size = found.vectors.size[1]
     if size != look.size:
@@ -238,7 +236,7 @@ def load_vectors(
         raise DataError(
             f"The vectors in {path} come from another encoder than those of the run: {theirs}, not {ours}."
         )
-    return found.vectors, ()
+    return found.vectors
 
 
 def unit_vectors(vectors: npt.ArrayLike, numbers: Rows | None = None) -> Tensor:

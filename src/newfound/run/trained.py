@@ -182,19 +182,16 @@ class Predictor:
 
     def __call__(self, place: str) -> Iterator[Prediction]:
         """Predict a folder, a CSV, a list or a file of images, or embeddings, some at a time."""
-        pile: ImageSet
         if takes_vectors(self.source, place):
-            pile, skipped = load_vectors(place, self.look, self.source.embedded_by)
-        else:
-            pile, skipped = load_pile(
-                Path(place), self.look.stored, self.strict, self.look.crops, frozen=self.frozen
-            )
+            return self.part(Table(place))
+        look = self.look
+        pile, skipped = load_pile(Path(place), look.stored, self.strict, look.crops, frozen=self.frozen)
         return self._predicted(pile, pile.contents(), skipped)
 
     def part(self, part: Part | Table) -> Iterator[Prediction]:
         """Predict the images or embeddings of a part, some at a time."""
         if isinstance(part, Table):
-            vectors, _ = load_vectors(part.url, self.look, self.source.embedded_by)
+            vectors = load_vectors(part.url, self.look, self.source.embedded_by)
             yield from self._predicted(vectors, vectors.contents(), ())
             return
         for names, contents in blocks(part):
