@@ -113,9 +113,9 @@ def run(name: str, drawn: Drawn, pile: PileKind, ratio: int, seed: int) -> Sorte
         pile=pile,
         ratio=ratio,
         seed=seed,
-        all=found.accuracy.all,
-        known=found.accuracy.known if pile == "mixed" else None,
-        novel=found.accuracy.novel,
+        all=found.all,
+        known=found.known if pile == "mixed" else None,
+        novel=found.novel,
         recognised=found.recognised if pile == "mixed" else None,
         seconds=time.perf_counter() - start,
     )

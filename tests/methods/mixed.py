@@ -34,4 +34,4 @@ def mixed_vectors(each: int = 40, noise: float = 1.0, nuisance: float = 0.0, see
 def score(scores: Tensor, data: Dataset) -> Shares:
     """Scores (1, n, C) of its unlabelled vectors by the generalised protocol."""
     assert data.truth is not None
-    return generalised(scores, data.truth.labels, data.split.task)[0].accuracy
+    return generalised(scores, data.truth.labels, data.split.task)[0]

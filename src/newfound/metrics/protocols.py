@@ -21,7 +21,7 @@ UNO and IIC the heads share the known logits, and accuracy on known images is gi
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import isnan, nan
 from statistics import fmean
 from typing import Literal
@@ -35,6 +35,7 @@ from newfound.metrics.report import (
     Clusters,
     Generalised,
     Recognition,
+    Record,
     Report,
     Score,
     TaskAgnostic,
@@ -67,10 +68,9 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Recognised:
+class Recognised(Shares):
     """Accuracies with the joint matching, and the shares of images predicted to be of a known class."""
 
-    accuracy: Shares
     recognised: float
     """Share among the images of known classes."""
     mistaken: float
@@ -115,7 +115,7 @@ def generalised(scores: Tensor, labels: Tensor, task: Task) -> list[Recognised]:
         as_known = table[: task.num_known].sum(0)
         parts = slice(task.num_known), slice(task.num_known, None)
         shares = [_share(int(as_known[part].sum()), int(table[:, part].sum())) for part in parts]
-        found.append(Recognised(_three_matchings(table, task.num_known)["joint"], *shares))
+        found.append(Recognised(*astuple(_three_matchings(table, task.num_known)["joint"]), *shares))
     return found
 
 
@@ -162,34 +162,29 @@ def summarise(
     aware = TaskAware(train=_clusters(train, best_head), test=_clusters(test, best_head))
     if not agnostic:
         return Report(task_aware=aware)
-    matchings = {name: _accuracies([head[name] for head in agnostic], best_head) for name in MATCHINGS}
+    matchings = {
+        name: Accuracies(**_scores([head[name] for head in agnostic], best_head, Accuracies))
+        for name in MATCHINGS
+    }
     report = Report(task_aware=aware, task_agnostic=TaskAgnostic.model_validate(matchings))
     if not mixed:
         return report
-    of_train, of_test = (_recognition(heads, best_head) for heads in mixed)
+    of_train, of_test = (Recognition(**_scores(heads, best_head, Recognition)) for heads in mixed)
     return report.model_copy(update={"generalised": Generalised(train=of_train, test=of_test)})
-
-
-def _accuracies(heads: Sequence[Shares], best: int) -> Accuracies:
-    return Accuracies(**_scores(heads, best, "known", "novel", "all"))
-
-
-def _recognition(heads: Sequence[Recognised], best: int) -> Recognition:
-    accuracies = _accuracies([head.accuracy for head in heads], best)
-    return Recognition(**dict(accuracies), **_scores(heads, best, "recognised", "mistaken"))
 
 
 def _clusters(heads: Sequence[Clustering], best: int) -> Clusters:
     return Clusters(
-        **_scores(heads, best, "acc", "nmi", "ari"),
+        **_scores(heads, best, Clusters),
         per_class_accuracy=[_or_none(value) for value in heads[best].per_class_accuracy],
         cluster_sizes=heads[best].cluster_sizes,
         class_sizes=heads[best].class_sizes,
     )
 
 
-def _scores(heads: Sequence[object], best: int, *names: str) -> dict[str, Score]:
-    """The mean over the heads, and the value of the best head, of each of their named numbers."""
+def _scores(heads: Sequence[object], best: int, record: type[Record]) -> dict[str, Score]:
+    """The mean over the heads, and the value of the best head, for each score of a record."""
+    names = [name for name, field in record.model_fields.items() if field.annotation is Score]
     values = {name: [getattr(head, name) for head in heads] for name in names}
     return {
         name: Score(mean=_or_none(fmean(each)), best_head=_or_none(each[best]))
