@@ -17,7 +17,6 @@ from torch import Tensor
 from newfound.core.calls import public
 from newfound.core.errors import DataError, UsageError, one_line
 from newfound.core.files import AnyPath, AnyPlace
-from newfound.core.registry import recipe_for
 from newfound.core.settings import Overrides, Positive
 from newfound.core.source import Engine, PileKind
 from newfound.data import load
@@ -101,7 +100,7 @@ def opened(method: str | None, data: Given, out: AnyPath, resume: bool, settings
     folder = Folder(Path(out))
     given, side = source_of(data), data.split.look.stored
     begin = start(given, method, others, lambda: side, precedent(folder, given, resume))
-    recipe = recipe_for(begin.method, begin.source.name, begin.settings)
+    recipe = begin.recipe
     check_folder(folder, request_of(recipe, begin.source), resume, data.num_novel is None)
     if begin.source.frozen:
         data = embedded(data, Embeddings(begin.source, folder.cache, recipe.run.device))

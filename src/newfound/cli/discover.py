@@ -15,8 +15,7 @@ from newfound.cli.progress import Progress, cpu_advice
 from newfound.cli.results import curve_table, show_results
 from newfound.cli.signals import Stopping
 from newfound.core.errors import UsageError, check_known
-from newfound.core.registry import recipe_for
-from newfound.core.settings import Overrides, Recipe
+from newfound.core.settings import Overrides
 from newfound.core.source import Source
 from newfound.data.dataset import Dataset, counted
 from newfound.data.folders import usual_side
@@ -107,10 +106,10 @@ def plan(**options: Any) -> None:
     source = _source(options["follows"], options["out"], *(options[name] for name in IMAGES))
     method, overrides = opt.method_and_settings(options["method"], options["settings"])
     auto = options["num_novel"] == opt.AUTO
-    folder, begin, recipe, _ = _begun(source, method, overrides, options["out"], options["resume"], auto)
-    data, seconds = foresee_data(begin.source, folder.cache, recipe.run.device)
+    folder, begin, _ = _begun(source, method, overrides, options["out"], options["resume"], auto)
+    data, seconds = foresee_data(begin.source, folder.cache, begin.recipe.run.device)
     console().print(data.note)
-    needed = Run(folder, _unknown(data) if auto else data, recipe).plan(seconds)
+    needed = Run(folder, _unknown(data) if auto else data, begin.recipe).plan(seconds)
     for line in needed.lines:
         console().print(line)
     needed.check(folder.path)
@@ -188,7 +187,8 @@ def _opened(
     auto: bool,
 ) -> Iterator[Run]:
     """A checked run that shows its progress; `auto` ignores a known number of novel classes."""
-    folder, begin, recipe, search = _begun(source, method, settings, out, resume, auto)
+    folder, begin, search = _begun(source, method, settings, out, resume, auto)
+    recipe = begin.recipe
     check_folder(folder, request_of(recipe, begin.source), resume, auto or _is_number_unknown(source))
     with Stopping(stop_after, resume=True) as stopping:
         data = load_data(begin.source, folder.cache, recipe.run.device, stopping)
@@ -212,12 +212,12 @@ def _opened(
 
 def _begun(
     source: Source, method: str | None, settings: Overrides, out: Path | None, resume: bool, auto: bool
-) -> tuple[Folder, Start, Recipe, Overrides]:
-    """The folder of a run, how it begins, its recipe, and the settings of the estimate."""
+) -> tuple[Folder, Start, Overrides]:
+    """The folder of a run, how it begins, and the settings of the estimate."""
     folder = Folder(out or Path("runs") / "-".join(filter(None, (source.title, method))))
     search, others = split_settings(settings) if auto or _is_number_unknown(source) else ({}, settings)
     begin = start(source, method, others, lambda: usual_side(source), precedent(folder, source, resume))
-    return folder, begin, recipe_for(begin.method, begin.source.name, begin.settings), search
+    return folder, begin, search
 
 
 def _is_number_unknown(source: Source) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from newfound.core.errors import Hint, UsageError
 from newfound.core.registry import method_entry, recipe_for
-from newfound.core.settings import Overrides, RunConfig, checked
+from newfound.core.settings import Overrides, Recipe, RunConfig, checked
 from newfound.core.source import Source
 from newfound.data.benchmarks import find_benchmark
 from newfound.engine.device import resolve_device
@@ -37,6 +37,10 @@ class Start:
     method: str
     source: Source
     settings: Overrides
+
+    @property
+    def recipe(self) -> Recipe:
+        return recipe_for(self.method, self.source.name, self.settings)
 
 
 def precedent(folder: Folder, source: Source, resume: bool) -> Request | None:
