@@ -18,7 +18,7 @@ from newfound.run.folder import Folder
 from newfound.run.frozen import version_of
 from newfound.run.models import Results
 from newfound.run.run import Run
-from newfound.run.training import State, check_same_images
+from newfound.run.training import check_same_images
 
 log = logging.getLogger(__name__)
 ESTIMATED = "estimated"
@@ -57,7 +57,7 @@ class Batch:
             run = self._run(job)
             if job.folder.results.exists():
                 job.folder.check(run.request, resume=True)
-                check_same_images(State.load(job.folder.checkpoint)[0], job.folder, self.data)
+                check_same_images(job.folder, self.data)
             else:
                 run.check()
         if finished:

@@ -87,7 +87,7 @@ def images_of(folder: Folder, data_dir: str | None = None) -> Dataset:
     folder.check_images_exist()
     source = folder.request().source
     data = load_data(source.model_copy(update={"data_dir": data_dir}) if data_dir else source, folder.cache)
-    check_same_images(State.load(folder.checkpoint)[0], folder, data)
+    check_same_images(folder, data)
     return data
 
 
@@ -277,7 +277,7 @@ def relocate(folder: Folder, labelled: str | None, unlabelled: str | None) -> No
     now = Source.model_validate(before.source.model_dump() | moved)
     check_apart(folder.path, now.labelled, now.unlabelled)
     data = load_data(now, folder.cache)
-    check_same_images(State.load(folder.checkpoint)[0], folder, data)
+    check_same_images(folder, data)
     if folder.results.exists() and (classes := folder.read_results().classes):
         found = Assignments.read(folder.assignments, classes)
         pile = data.split.unlabelled.names

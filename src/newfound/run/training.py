@@ -155,7 +155,7 @@ class Training:
         """The checkpoint from which the run resumes."""
         if self.resumed:
             state, _ = self.resumed
-            check_same_images(state, folder, data)
+            check_same_images(folder, data, state)
             self.account, self.lines = state.account, list(state.lines)
         self.log = MetricsLog(folder, self.lines)
 
@@ -376,8 +376,9 @@ class MetricsLog:
                     RecordWriter(file).write(made.SerializeToString())
 
 
-def check_same_images(state: State, folder: Folder, data: Dataset) -> None:
-    """Refuse images or class names that have changed since the run began."""
+def check_same_images(folder: Folder, data: Dataset, state: State | None = None) -> None:
+    """Refuse images or class names that have changed since the run began, as its `state` says."""
+    state = state or State.load(folder.checkpoint)[0]
     changed = state.images != data.fingerprint()
     known = slice(data.num_known)  # if the run has only pretrained, novel classes may have no names yet
     if changed or state.class_names[known] != data.class_names[known]:
