@@ -21,6 +21,7 @@ import torch
 from PIL import Image, ImageFile, ImageOps
 from torch import Tensor
 
+from newfound.core.errors import DataError
 from newfound.data.members import open_image, read_image
 from newfound.data.workers import check_alone, read_each, shared
 
@@ -179,6 +180,12 @@ def decode_all(
             reading.count(len(part.rows))
     whole = not keep or len(kept) == len(paths)
     return torch.from_numpy(pixels if whole else pixels[kept]), kept, failed
+
+
+def check_any_read(kept: Sequence[int], failed: Sequence[str]) -> None:
+    """Refuse files of which none can be read."""
+    if failed and not kept:
+        raise DataError(f"None of {len(failed):,} image files can be read. The first is {failed[0]}.")
 
 
 def stored_sizes(paths: Sequence[str]) -> list[Size | None]:

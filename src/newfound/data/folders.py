@@ -28,7 +28,7 @@ from newfound.data.dataset import (
     own_look,
     rank_in_class,
 )
-from newfound.data.decode import Reading, Size, decode_all, stored_sizes
+from newfound.data.decode import Reading, Size, check_any_read, decode_all, stored_sizes
 from newfound.data.files import File, distinct, labelled_files, other_files, roots_of, unlabelled_files
 from newfound.data.images import ImageSet, ResidentImages, StreamedImages
 from newfound.data.members import is_there, size_of
@@ -78,19 +78,14 @@ def from_folders(
         raise UsageError("A subset of your own images needs the number of novel classes.", Hint.NUM_NOVEL)
     known, others, skipped = _distinct_files(labelled, unlabelled, pile)
     if subset and num_novel:
-        ranks = rank_in_class(np.array([label for _, label in known]))
-        known = [file for file, rank in zip(known, ranks, strict=True) if rank < subset]
-        number = min(subset * num_novel, len(others))  # at even steps, because files may be sorted by class
-        others = [others[row * len(others) // number] for row in range(number)]
-
+        known, others = _subset(known, others, subset, num_novel)
     paths, pile_paths = [path for path, _ in known], [path for path, _ in others]
     known_images: ImageSet
     pile_images: ImageSet
     if frozen:
         images, rows, skipped_images = frozen.files(paths + pile_paths, strict)
         kept = [row for row in rows if row < len(paths)]
-        every = torch.arange(len(rows))
-        known_images, pile_images = images.select(every[: len(kept)]), images.select(every[len(kept) :])
+        known_images, pile_images = map(images.select, torch.arange(len(rows)).tensor_split([len(kept)]))
         look, reason, warnings = vector_look(images.pixels.shape[-1]), "", list[str]()
     else:
         side, reason = _side(paths + pile_paths) if size is None else (size, "as requested")
@@ -108,8 +103,18 @@ def from_folders(
         warnings.append(f"Known classes without a readable image were left out: {shortened(gone)}.")
     source = Source(labelled=str(labelled), unlabelled=str(unlabelled), num_novel=num_novel, subset=subset)
     source = source.model_copy(update={"pile": pile, "size": size, "strict": bool(strict)})
-    skipped += skipped_images
-    return own_dataset("your images", split, names.tolist(), reason, warnings, skipped, source)
+    left_out = [*skipped, *skipped_images]
+    return own_dataset("your images", split, names.tolist(), reason, warnings, left_out, source)
+
+
+def _subset(
+    known: Sequence[File], others: Sequence[File], subset: int, num_novel: int
+) -> tuple[list[File], list[File]]:
+    """`subset` files of each known class, and as many per novel class."""
+    ranks = rank_in_class(np.array([label for _, label in known]))
+    first = [file for file, rank in zip(known, ranks, strict=True) if rank < subset]
+    number = min(subset * num_novel, len(others))  # at even steps, because files may be sorted by class
+    return first, [others[row * len(others) // number] for row in range(number)]
 
 
 def usual_side(source: Source) -> int:
@@ -174,8 +179,7 @@ def open_images(
     else:
         kept, skipped = check_files(paths, strict, reading or Reading(len(paths)), cache)
         images = StreamedImages([paths[row] for row in kept], size, crop=crop)
-    if paths and not kept:
-        raise DataError(f"None of {len(skipped):,} image files can be read. The first is {skipped[0]}.")
+    check_any_read(kept, skipped)
     return images, kept, skipped
 
 

@@ -104,7 +104,7 @@ class ResidentImages(ImageSet):
         return self.pixels.index_select(0, index.to(self.pixels.device))
 
     def select(self, rows: Tensor) -> Self:
-        return type(self)(self.fetch(rows), _at(self.names, rows), self.device)
+        return type(self)(self.fetch(rows), [self.names[row] for row in rows.tolist()], self.device)
 
     def _place(self, device: torch.device, move: bool) -> Self:
         pixels = self.pixels.to(device) if move and _fits(self.pixels.nbytes, device) else self.pixels
@@ -288,10 +288,6 @@ def prefetch(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
             yield pending.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)  # cancel pending work
-
-
-def _at(names: Sequence[str], rows: Tensor) -> list[str]:
-    return [names[row] for row in rows.tolist()]
 
 
 def _fits(num_bytes: int, device: torch.device) -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from newfound import data
 from newfound.core.encoder import Encoder
-from newfound.core.errors import DataError, Hint, RunError
+from newfound.core.errors import Hint, RunError
 from newfound.core.files import (
     UNSEALED,
     check_fits,
@@ -31,7 +31,7 @@ from newfound.core.files import (
 )
 from newfound.core.source import EncoderVersion, Source
 from newfound.data.dataset import Dataset
-from newfound.data.decode import digest_of, digests_of
+from newfound.data.decode import check_any_read, digest_of, digests_of
 from newfound.data.images import ImageSet
 from newfound.data.members import is_there
 from newfound.data.vectors import EmbeddedImages
@@ -125,8 +125,7 @@ class Embeddings:
             for row, digest in enumerate(digests)
             if digest and digest not in vectors and row not in tried
         ]
-        if failed and not kept:
-            raise DataError(f"None of {len(paths):,} image files can be read. The first is {failed[0]}.")
+        check_any_read(kept, failed)
         return self._set(vectors, [paths[row] for row in kept], [digests[row] for row in kept]), kept, failed
 
     def check_memory(self, number: int) -> None:
