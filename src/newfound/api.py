@@ -35,7 +35,7 @@ from newfound.run.events import LogProgress
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings
 from newfound.run.models import Estimate, Results
-from newfound.run.parts import PartsReport
+from newfound.run.parts import PartsReport, Workers
 from newfound.run.recipe import split_settings
 from newfound.run.run import Run, check_folder, request_of, source_of
 from newfound.run.start import precedent, start
@@ -173,7 +173,7 @@ def embed(
     that many `workers` on the cluster at `address`, or on this machine if there is no address.
     """
     with shown(verbose):
-        return embed_files(images, encoder, out, views, strict, engine, address, workers)
+        return embed_files(images, encoder, out, views, strict, Workers(engine, address, workers))
 
 
 @public
@@ -204,7 +204,8 @@ def predict_parts(
     in `embed`.
     """
     with shown(verbose):
-        return sort_parts(Review.open(run), str(images), str(out), strict, engine, address, workers)
+        where = Workers(engine, address, workers)
+        return sort_parts(Review.open(run), str(images), str(out), strict, where)
 
 
 @public

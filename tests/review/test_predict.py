@@ -18,6 +18,7 @@ from newfound.data.folders import from_folders
 from newfound.data.parquet import Answers, Manifest
 from newfound.review import predict
 from newfound.review.review import Review
+from newfound.run.parts import Workers
 from newfound.run.parts import in_parts as in_parts_of
 from tests.cli.calls import refused, textures, works
 from tests.tiny import QUICK
@@ -195,7 +196,7 @@ def test_a_worker_needs_only_the_files_of_the_run(place: Path, tmp_path: Path) -
     files = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
     answers = Answers(tmp_path / "out", predict.answered(Review.open(run)))
     worker = predict.Worker(files, answers, strict=False)
-    assert worker(in_parts_of([str(path) for path in (place / "new" / "x").iterdir()], None)[0]) == (
+    assert worker(in_parts_of([str(path) for path in (place / "new" / "x").iterdir()], Workers())[0]) == (
         8,
         [],
     )

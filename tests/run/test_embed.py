@@ -21,6 +21,7 @@ from newfound.data import archives
 from newfound.data.parquet import Manifest
 from newfound.data.vectors import from_embedding_files, read_embeddings
 from newfound.run.embed import embed
+from newfound.run.parts import Workers
 
 pytest.importorskip("pyarrow")
 NUMBER = 60
@@ -179,7 +180,7 @@ def test_every_image_is_embedded_once_though_a_worker_is_killed(
     thread = Thread(target=kill_one, daemon=True)
     thread.start()
     try:
-        report = embed(files[0].parent, "quarters", out, engine="ray", workers=2)
+        report = embed(files[0].parent, "quarters", out, workers=Workers("ray", number=2))
     finally:
         ray.shutdown()
     thread.join(10)

@@ -28,6 +28,7 @@ from newfound.run.embed import embed as embed_files
 from newfound.run.folder import Folder
 from newfound.run.frozen import foresee_data, load_data
 from newfound.run.models import Estimate, Results
+from newfound.run.parts import Workers
 from newfound.run.recipe import split_settings
 from newfound.run.run import Run, check_folder, request_of
 from newfound.run.start import Start, precedent, start
@@ -266,6 +267,6 @@ def embed(
     workers: opt.Workers = None,
 ) -> None:
     """Embed images with a pretrained encoder, for --embeddings of discover, estimate and calibrate."""
-    found = embed_files(images, encoder, out, views, strict, engine, address, workers)
+    found = embed_files(images, encoder, out, views, strict, Workers(engine, address, workers))
     show_left_out(found.left_out)
     console().print(f"{out}: {counted(found.images, 'image')} embedded, {found.before:,} before")

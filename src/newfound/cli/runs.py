@@ -27,6 +27,7 @@ from newfound.review.predict import predict_parts
 from newfound.review.review import Review
 from newfound.review.server import Live, Server
 from newfound.run.folder import Folder
+from newfound.run.parts import Workers
 from newfound.run.trained import Pictures, RunScores, run_scores
 from newfound.run.trained import relocate as relocate_images
 from newfound.run.trust import find_hidden
@@ -57,7 +58,8 @@ def predict(
     """Assign new images to the known and novel classes of a run."""
     if engine == "ray" or "://" in images or (out and ("://" in out or not Path(out).suffix)):
         place = out or str(run / "predictions")
-        done = predict_parts(Review.open(run), images, place, strict, engine, address, workers)
+        where = Workers(engine, address, workers)
+        done = predict_parts(Review.open(run), images, place, strict, where)
         show_left_out(done.left_out)
         console().print(f"{place}: {counted(done.images, 'image')} sorted, {done.before:,} before")
         return

@@ -9,14 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from newfound.core.files import check_apart, check_writable, located
-from newfound.core.source import Engine
 from newfound.data.archives import Part, Table, parts_of
 from newfound.data.dataset import counted
-from newfound.data.folders import pile_files
 from newfound.data.parquet import Answered, Answers, import_pyarrow, parquet_files
 from newfound.review.review import Review
 from newfound.run.folder import Folder
-from newfound.run.parts import NAME, Done, PartsReport, announce, in_parts, work_through
+from newfound.run.parts import NAME, Done, PartsReport, Workers, announce, in_parts, new_files, work_through
 from newfound.run.pile import COLUMNS
 from newfound.run.trained import Predictor, takes_vectors
 
@@ -27,10 +25,8 @@ def predict_parts(
     review: Review,
     images: str,
     out: str,
-    strict: bool = False,
-    engine: Engine = "local",
-    address: str | None = None,
-    workers: int | None = None,
+    strict: bool,
+    workers: Workers,
 ) -> PartsReport:
     """Sort the images that are not in the folder `out` yet: anything that `embed` takes, or embeddings.
 
@@ -45,9 +41,9 @@ def predict_parts(
         missing, before, left_out = _missing(review, images, answers, workers)
         log.info(f"{counted(len(missing), 'part')} to sort, {before:,} sorted already")
         announce(missing, NAME, answers.folder)
-        run = _files(review.folder) if engine == "ray" else review.folder.path
+        run = _files(review.folder) if workers.engine == "ray" else review.folder.path
         make = partial(Worker, run, answers, strict)
-        done, failed = work_through(missing, make, engine, address, workers)
+        done, failed = work_through(missing, make, workers)
         answers.finish()
     return PartsReport(done, before, (*left_out, *failed))
 
@@ -60,7 +56,7 @@ def answered(review: Review) -> Answered:
 
 
 def _missing(
-    review: Review, images: str, answers: Answers, workers: int | None
+    review: Review, images: str, answers: Answers, workers: Workers
 ) -> tuple[list[Part | Table], int, list[str]]:
     """The parts to sort, how many were sorted before, and the files left out."""
     parts: Sequence[Part | Table] | None
@@ -69,10 +65,8 @@ def _missing(
     else:
         parts = parts_of(images)
     if parts is None:
-        paths, left_out = pile_files(Path(images))
-        known = set(answers.names())
-        new = [path for path in paths if located(path) not in known]
-        return list(in_parts(new, workers)), len(paths) - len(new), left_out
+        new, before, left_out = new_files(images, answers)
+        return list(in_parts(new, workers)), before, left_out
     missing = list(answers.missing(parts))
     return missing, len(parts) - len(missing), []
 

@@ -10,18 +10,27 @@ import torch
 from torch import Tensor
 
 from newfound.core.encoder import Encoder
-from newfound.core.files import check_writable, located
-from newfound.core.source import Engine, Source
+from newfound.core.files import check_writable
+from newfound.core.source import Source
 from newfound.data.archives import Files, Part, blocks, parts_of
 from newfound.data.dataset import counted
 from newfound.data.decode import digests_of
-from newfound.data.folders import pile_files
 from newfound.data.parquet import Made, Shards, import_pyarrow
 from newfound.engine.device import resolve_device
 from newfound.engine.embedding import Embedder
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings, version_of
-from newfound.run.parts import NAME, Done, PartsReport, announce, in_parts, work_through
+from newfound.run.parts import (
+    HERE,
+    NAME,
+    Done,
+    PartsReport,
+    Workers,
+    announce,
+    in_parts,
+    new_files,
+    work_through,
+)
 
 log = logging.getLogger(__name__)
 
@@ -32,15 +41,13 @@ def embed(
     out: str | Path,
     views: int = 1,
     strict: bool = False,
-    engine: Engine = "local",
-    address: str | None = None,
-    workers: int | None = None,
+    workers: Workers = HERE,
 ) -> PartsReport:
     """Embed the images that have no vector in `out` yet: a folder, a CSV, a list, tar files or a dataset.
 
     A call that was stopped can be repeated: what is embedded is kept. Images are identified by their path, or
     in tar files and datasets by their part. Vectors in the cache of runs beside `out`, where images are
-    identified by their content, are reused. By default, the Ray cluster is this machine.
+    identified by their content, are reused.
     """
     import_pyarrow()  # before any work
     images, out = str(images), str(out)
@@ -52,9 +59,9 @@ def embed(
     if local:
         check_writable(Path(out) / "embeddings")
     with Folder(Path(out)).locked() if local else nullcontext():
-        if local and engine == "local" and parts is None:
+        if local and workers.engine == "local" and parts is None:
             return _files(images, embedder, shards, strict)
-        return _by_parts(images, parts, embedder, shards, strict, engine, address, workers)
+        return _by_parts(images, parts, embedder, shards, strict, workers)
 
 
 def _files(images: str, embedder: Embedder, shards: Shards, strict: bool) -> PartsReport:
@@ -73,13 +80,11 @@ def _files(images: str, embedder: Embedder, shards: Shards, strict: bool) -> Par
 
 def _new_files(images: str, embedder: Embedder, shards: Shards) -> tuple[list[str], int, list[str]]:
     """The files to embed, how many were embedded before, and those that were left out."""
-    paths, left_out = pile_files(Path(images))
-    known = set(shards.names())
-    new = [path for path in paths if located(path) not in known]
+    new, before, left_out = new_files(images, shards)
     announce([Files(new)] if new else [], _bytes(embedder), shards.folder)
     if "://" not in shards.folder:
-        new = _without_cached(new, shards)
-    before = len(paths) - len(new)
+        number, new = len(new), _without_cached(new, shards)
+        before += number - len(new)
     _log_work(counted(len(new), "image"), before, shards)
     return new, before, left_out
 
@@ -106,9 +111,7 @@ def _by_parts(
     embedder: Embedder,
     shards: Shards,
     strict: bool,
-    engine: Engine,
-    address: str | None,
-    workers: int | None,
+    workers: Workers,
 ) -> PartsReport:
     """Embed parts one after another or, on a cluster, in parallel."""
     left_out = list[str]()
@@ -122,8 +125,8 @@ def _by_parts(
         before = len(parts) - len(missing)
         _log_work(counted(len(missing), "part"), before, shards)
         announce(missing, _bytes(embedder), shards.folder)
-    make = partial(Worker, shards, strict, None if engine == "ray" else embedder)
-    done, failed = work_through(missing, make, engine, address, workers)
+    make = partial(Worker, shards, strict, None if workers.engine == "ray" else embedder)
+    done, failed = work_through(missing, make, workers)
     shards.finish()
     return PartsReport(done, before, (*left_out, *failed))
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from newfound.core.errors import DataError, Hint
-from newfound.core.files import check_fits, free_disk, in_units, reading
+from newfound.core.files import check_fits, free_disk, in_units, located, reading
 from newfound.core.registry import library
 from newfound.core.source import Engine
 from newfound.data.archives import ROWS, Files, Part, Rows, Table
 from newfound.data.dataset import counted
-from newfound.data.parquet import num_rows
+from newfound.data.folders import pile_files
+from newfound.data.parquet import PartFolder, num_rows
 
 log = logging.getLogger(__name__)
 P = TypeVar("P")
@@ -31,6 +32,20 @@ Work = Callable[[P], Done]
 
 
 @dataclass(frozen=True)
+class Workers:
+    """Where parts are processed: here, or on the Ray cluster at an address (by default this machine)."""
+
+    engine: Engine = "local"
+    address: str | None = None
+    number: int | None = None
+    """By default one for each GPU or core."""
+
+
+HERE = Workers()
+"""This process."""
+
+
+@dataclass(frozen=True)
 class PartsReport:
     """What a call has done."""
 
@@ -42,9 +57,17 @@ class PartsReport:
     """Files that were left out, each with the reason."""
 
 
-def in_parts(paths: Sequence[str], workers: int | None) -> list[Files]:
+def new_files(images: str, folder: PartFolder) -> tuple[list[str], int, list[str]]:
+    """The files that are not in a folder yet, how many are, and the files left out."""
+    paths, left_out = pile_files(Path(images))
+    known = set(folder.names())
+    new = [path for path in paths if located(path) not in known]
+    return new, len(paths) - len(new), left_out
+
+
+def in_parts(paths: Sequence[str], workers: Workers) -> list[Files]:
     """Divide files into parts, several per worker."""
-    size = min(ROWS, max(len(paths) // (4 * (workers or 1)), FEW))
+    size = min(ROWS, max(len(paths) // (4 * (workers.number or 1)), FEW))
     return [Files(paths[first : first + size]) for first in range(0, len(paths), size)]
 
 
@@ -75,12 +98,12 @@ def _number(part: Part | Table) -> int | None:
     return None
 
 
-def work_through(
-    parts: Sequence[P], make: Callable[[], Work[P]], engine: Engine, address: str | None, workers: int | None
-) -> Done:
+def work_through(parts: Sequence[P], make: Callable[[], Work[P]], workers: Workers) -> Done:
     """Process all parts, one after another or, on a cluster, in parallel; each worker calls `make` first."""
-    here = map(make(), parts) if parts and engine == "local" else iter(())
-    results = _on_cluster(parts, make, address, workers) if engine == "ray" else here
+    if workers.engine == "ray":
+        results = _on_cluster(parts, make, workers)
+    else:
+        results = map(make(), parts) if parts else iter(())
     done, left_out = 0, list[str]()
     for place, (number, failed) in enumerate(results, start=1):
         done += number
@@ -103,23 +126,21 @@ class ClusterWorker(Generic[P]):
         return {"images": [number for number, _ in results], "failed": ["\n".join(f) for _, f in results]}
 
 
-def _on_cluster(
-    parts: Sequence[P], make: Callable[[], Work[P]], address: str | None, workers: int | None
-) -> Iterator[Done]:
+def _on_cluster(parts: Sequence[P], make: Callable[[], Work[P]], workers: Workers) -> Iterator[Done]:
     """Process the parts on a Ray cluster, which gives the part of a killed worker to another one."""
     library("ray.data", "ray")
     ray = library("ray", "ray")
     if not parts:
         return
     if not ray.is_initialized():
-        ray.init(address=address, log_to_driver=False)
+        ray.init(address=workers.address, log_to_driver=False)
     found = ray.cluster_resources()
     gpus, number = int(found.get("GPU", 0)), int(found.get("CPU", 1))
     rows = ray.data.range(len(parts), override_num_blocks=len(parts)).map_batches(
         ClusterWorker,
         batch_size=1,
         fn_constructor_kwargs={"parts": list(parts), "make": make},
-        concurrency=min(workers or gpus or number, len(parts)),
+        concurrency=min(workers.number or gpus or number, len(parts)),
         num_gpus=1 if gpus else None,
         num_cpus=0.5,
     )
