@@ -23,7 +23,7 @@ from torch import Tensor
 
 from newfound.core.errors import DataError
 from newfound.data.members import open_image, read_image
-from newfound.data.workers import check_alone, read_each, shared
+from newfound.data.workers import check_alone, read_all, read_each, shared
 
 log = logging.getLogger(__name__)
 Pixels = npt.NDArray[np.uint8]
@@ -139,12 +139,8 @@ def digest_of(content: bytes) -> str:
 
 def digests_of(paths: Sequence[str], strict: bool) -> tuple[list[str], list[str]]:
     """The digest of each file, empty if it cannot be read, and the unreadable files with the reason."""
-    digests, failed = [""] * len(paths), list[str]()
-    for part in read_each(paths, lambda row: digest_of(read_image(paths[row])), strict):
-        failed += part.failed
-        for row, digest in zip(part.kept, part.results, strict=True):
-            digests[row] = digest
-    return digests, failed
+    found, failed = read_all(paths, lambda row: digest_of(read_image(paths[row])), strict)
+    return [found.get(row, "") for row in range(len(paths))], failed
 
 
 def decode_all(
@@ -195,8 +191,7 @@ def stored_sizes(paths: Sequence[str]) -> list[Size | None]:
         with _opened(paths[row]) as image:
             return image.height, image.width
 
-    parts = list(read_each(paths, size))
-    found = {row: each for part in parts for row, each in zip(part.kept, part.results, strict=True)}
+    found, _ = read_all(paths, size)
     return [found.get(row) for row in range(len(paths))]  # decoding reports why there is none
 
 

@@ -97,6 +97,17 @@ def read_each(
         raise error.with_traceback(None) from None  # frames of the loader would keep its workers
 
 
+def read_all(
+    paths: Sequence[str], read: Callable[[int], R], strict: bool = False
+) -> tuple[dict[int, R], list[str]]:
+    """Row → result of every file that can be read, and the other files with the reason."""
+    found, failed = dict[int, R](), list[str]()
+    for part in read_each(paths, read, strict):
+        found |= part.found
+        failed += part.failed
+    return found, failed
+
+
 def num_workers(files: int, size: int) -> int:
     """One worker per core, up to a limit; none for few files, or where forking is unsafe."""
     if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
