@@ -37,18 +37,15 @@ class Files:
 class Tar:
     """A tar file, here or in an object store."""
 
-    url: str
-
-    @property
-    def name(self) -> str:
-        return self.url
+    name: str
+    """Its path or URL."""
 
     def images(self) -> Iterator[tuple[str, bytes]]:
         expand = library("webdataset", "wds").tariterators.tar_file_expander
-        with reading(self.url, "a tar file of images", DataError), opened(self.url) as stream:
-            for file in expand([{"url": self.url, "stream": stream}]):
+        with reading(self.name, "a tar file of images", DataError), opened(self.name) as stream:
+            for file in expand([{"url": self.name, "stream": stream}]):
                 if file and os.path.splitext(file["fname"])[1].lower() in SUFFIXES:
-                    yield f"{self.url}/{member_name(file['fname'])}", file["data"]
+                    yield f"{self.name}/{member_name(file['fname'])}", file["data"]
 
 
 @dataclass(frozen=True)
@@ -74,11 +71,8 @@ class Rows:
 class Table:
     """A Parquet file of embeddings, here or in an object store."""
 
-    url: str
-
-    @property
-    def name(self) -> str:
-        return self.url
+    name: str
+    """Its path or URL."""
 
 
 Part = Files | Tar | Rows

@@ -92,9 +92,9 @@ def _number(part: Part | Table) -> int | None:
         return len(part.paths)
     if isinstance(part, Rows):
         return part.last - part.first
-    if isinstance(part, Table) and part.url.endswith(".parquet"):
-        with reading(part.url, "a file of embeddings", DataError):
-            return num_rows(part.url)
+    if isinstance(part, Table) and part.name.endswith(".parquet"):
+        with reading(part.name, "a file of embeddings", DataError):
+            return num_rows(part.name)
     return None
 
 

@@ -24,7 +24,7 @@ from newfound.data.folders import load_pile
 from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.members import is_there
 from newfound.data.vectors import StoredVectors, Vectors, holds_vectors, load_vectors
-from newfound.data.workers import read_each
+from newfound.data.workers import read_all
 from newfound.engine.checkpoint import load_strictly
 from newfound.engine.device import resolve_device, resolve_precision
 from newfound.engine.embedding import Embedder
@@ -121,9 +121,7 @@ class Pictures:
         found, failed = dict[int, bytes](), list[str]()
         vectors = isinstance(self._images, Vectors | StoredVectors)
         if vectors or all(name == located(name) for name in names):
-            for part in read_each(names, lambda at: _encoded(scaled(names[at], side))):
-                found |= part.found
-                failed += part.failed
+            found, failed = read_all(names, lambda at: _encoded(scaled(names[at], side)))
         if failed and vectors:
             raise DataError(f"An image of the run cannot be read: {failed[0]}.", Hint.RELOCATE)
         return [found[at] if at in found else self._as_seen(row, side) for at, row in enumerate(rows)]
@@ -191,7 +189,7 @@ class Predictor:
     def part(self, part: Part | Table) -> Iterator[Prediction]:
         """Predict the images or embeddings of a part, some at a time."""
         if isinstance(part, Table):
-            vectors = load_vectors(part.url, self.look, self.source.embedded_by)
+            vectors = load_vectors(part.name, self.look, self.source.embedded_by)
             yield from self._predicted(vectors, vectors.contents(), ())
             return
         for names, contents in blocks(part):
