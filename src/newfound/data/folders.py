@@ -80,14 +80,7 @@ def from_folders(
     if subset and num_novel:
         known, others = _subset(known, others, subset, num_novel)
     paths, pile_paths = [path for path, _ in known], [path for path, _ in others]
-    known_images: ImageSet
-    pile_images: ImageSet
-    if frozen:
-        images, rows, skipped_images = frozen.files(paths + pile_paths, strict)
-        kept = [row for row in rows if row < len(paths)]
-        known_images, pile_images = map(images.select, torch.arange(len(rows)).tensor_split([len(kept)]))
-        look, reason, warnings = vector_look(images.pixels.shape[-1]), "", list[str]()
-    else:
+    if frozen is None:
         side, reason = _side(paths + pile_paths) if size is None else (size, "as requested")
         reading, look = Reading(len(paths) + len(pile_paths)), own_look(side)
         opened = partial(
@@ -96,6 +89,11 @@ def from_folders(
         known_images, kept, known_skipped = opened(paths)
         pile_images, _, pile_skipped = opened(pile_paths)
         skipped_images, warnings = [*known_skipped, *pile_skipped], reading.warnings
+    else:
+        images, rows, skipped_images = frozen.files(paths + pile_paths, strict)
+        kept = [row for row in rows if row < len(paths)]
+        known_images, pile_images = map(images.select, torch.arange(len(rows)).tensor_split([len(kept)]))
+        look, reason, warnings = vector_look(images.pixels.shape[-1]), "", []
     names, labels = np.unique([known[row][1] for row in kept], return_inverse=True)
     sets = known_images, torch.from_numpy(labels), pile_images
     split = Split(*sets, len(names), num_novel, look, pile or "novel")
