@@ -26,11 +26,12 @@ from newfound.data import arrays
 from newfound.data.arrays import Labels
 from newfound.data.images import ImageSet
 from newfound.data.vectors import Vectors, from_embeddings, unit_vectors
+from newfound.metrics.outliers import Floats
 from newfound.metrics.protocols import task_agnostic
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings
 from newfound.run.models import Results, Settings
-from newfound.run.pile import Assignments, Floats
+from newfound.run.pile import Assignments
 from newfound.run.recipe import VECTOR_METHOD, changed_settings, stored_recipe
 from newfound.run.trained import Trained
 

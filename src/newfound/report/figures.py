@@ -12,7 +12,8 @@ import numpy as np
 
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import atomic
-from newfound.report.maps import Floats, Ints, colour, draw_tsne, numbered
+from newfound.metrics.outliers import Floats, Ints
+from newfound.report.maps import colour, draw_tsne, numbered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

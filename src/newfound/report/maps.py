@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from newfound.metrics.outliers import Floats, Ints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Floats = NDArray[np.floating]
-Ints = NDArray[np.integer]
 
 MOST_POINTS = 1200
 """Enough points to see the clusters; t-SNE takes about four seconds."""

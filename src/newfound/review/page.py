@@ -14,8 +14,9 @@ import jinja2
 import numpy as np
 
 from newfound.core.files import check_writable, write_text
+from newfound.metrics.outliers import Floats, Ints
 from newfound.report.figures import check_replaceable
-from newfound.report.maps import MOST_POINTS, UNSORTED_MARK, Floats, Ints, Pictures, embed, mark, stratified
+from newfound.report.maps import MOST_POINTS, UNSORTED_MARK, Pictures, embed, mark, stratified
 from newfound.review.replay import by_rows, shares_after
 from newfound.review.review import Review
 from newfound.run.models import Results, Trust

@@ -3,13 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from newfound.metrics.outliers import unit
+from newfound.metrics.outliers import Flags, Floats, Ints, unit
 from newfound.review.edits import UNSORTED_ID, Accept, Edit, Merge, Move, Part, Rename, Split
 
-Ints = NDArray[np.integer]
-Floats = NDArray[np.floating]
 Choose = Callable[[Split], Ints]
 """A split → the part that each of n images is in (n,), an index of `parts`; arbitrary for other classes."""
 
@@ -98,7 +95,7 @@ def split_parts(features: Floats, rows: Ints, ids: Sequence[int], names: Sequenc
     ]
 
 
-def accepted_after(edits: Sequence[Edit], number: int) -> NDArray[np.bool_]:
+def accepted_after(edits: Sequence[Edit], number: int) -> Flags:
     """(n,) whether a person has confirmed or chosen the class of each of `number` images."""
     accepted = np.zeros(number, dtype=bool)
     for edit in edits:

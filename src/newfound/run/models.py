@@ -4,13 +4,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from newfound.core.settings import Count, NonNegative, Positive
+from newfound.core.settings import Count, NonNegative, Positive, Value
 from newfound.core.source import EncoderVersion, PileKind, Source
 from newfound.estimate.trial import Trial
 from newfound.metrics.report import Generalised, Record, TaskAgnostic, TaskAware
 
-Setting = bool | int | float | str
-Settings = dict[str, Setting]
+Settings = dict[str, Value]
 """Resolved settings by the keys that `key=value` uses."""
 
 

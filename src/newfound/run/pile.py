@@ -15,10 +15,9 @@ from safetensors.numpy import load, save
 from newfound.core.errors import Hint
 from newfound.core.files import UNSEALED, read_tensors, read_text, reading, write_tensors, write_text
 from newfound.core.source import UNSORTED, PileKind, Source
-from newfound.metrics.outliers import Extent, Flags
+from newfound.metrics.outliers import Extent, Flags, Floats, Ints
 from newfound.run.models import Classes
 
-Floats = NDArray[np.floating]
 COLUMNS = ("image", "class", "kind", "confidence", "nearest")
 """The header of assignments.csv."""
 
@@ -28,9 +27,9 @@ class Assignments:
     """The class of each unlabelled image, in the order of the data set, before any edits."""
 
     images: Sequence[str]
-    ids: NDArray[np.integer]
+    ids: Ints
     """The most probable class, known ones first; in a novel pile always a novel one, C_l .. C - 1."""
-    confidence: NDArray[np.floating]
+    confidence: Floats
     """Its softmax probability among the classes that an image may have."""
     unsorted: Flags
     """Whether the image is too far from that class to belong to it."""
