@@ -127,12 +127,7 @@ def discovered(run: Run, images: ImageSet) -> Results:
 
 @public
 def estimate_num_novel(
-    data: Given,
-    out: AnyPath,
-    *,
-    method: str | None = None,
-    verbose: bool = True,
-    **settings: Any,
+    data: Given, out: AnyPath, *, method: str | None = None, verbose: bool = True, **settings: Any
 ) -> Estimate:
     """Estimate the number of novel classes: `num_novel`, the range `low` to `high`, and the `curve`.
 

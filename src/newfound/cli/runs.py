@@ -35,10 +35,7 @@ from newfound.run.trust import find_hidden
 
 def predict(
     run: RunFolder,
-    images: Annotated[
-        str,
-        typer.Argument(help="The new images, as embed takes them, or embeddings."),
-    ],
+    images: Annotated[str, typer.Argument(help="The new images, as embed takes them, or embeddings.")],
     *,
     out: Annotated[
         str | None,

@@ -288,11 +288,7 @@ def from_embedding_files(
     given = encoded(np.array([labels.get(name, str(UNLABELLED)) for name in names]), len(names))
     dataset = _dataset(found.vectors, *given, num_novel, pile)
     source = Source(
-        embeddings=table,
-        labelled=str(known),
-        num_novel=num_novel,
-        pile=pile,
-        embedded_by=found.encoder,
+        embeddings=table, labelled=str(known), num_novel=num_novel, pile=pile, embedded_by=found.encoder
     )
     return replace(dataset, source=source, size_reason=f"by {found.encoder}" if found.encoder else "")
 

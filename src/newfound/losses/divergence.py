@@ -55,11 +55,7 @@ def _mean(x: Tensor, weights: Tensor | None, dim: int = -2) -> Tensor:
 
 
 def inter_class(
-    logits: Tensor,
-    N: int,
-    tau: float,
-    form: Literal["full", "cross"] = "full",
-    num_known: int | None = None,
+    logits: Tensor, N: int, tau: float, form: Literal["full", "cross"] = "full", num_known: int | None = None
 ) -> Tensor:
     """IIC, Eq. 4: symmetric KL over all pairs of a labelled and an unlabelled sample, per crop and head.
 

@@ -174,12 +174,7 @@ GCD_DIGITS = {
     **DIGITS_PRETRAINING,
 }
 """Ours; the views must differ by more than a shift of one pixel."""
-GCD_OWN = {
-    "epochs": 100,
-    "pretrain.epochs": 100,
-    "pretrain.batch_size": 64,
-    "pretrain.lr": 0.05,
-}
+GCD_OWN = {"epochs": 100, "pretrain.epochs": 100, "pretrain.batch_size": 64, "pretrain.lr": 0.05}
 """Ours, for a user's own images."""
 GCD_VECTORS = {"hidden": 512, "epochs": 60, "augmentation": "v2", "pretrain.epochs": 0}
 """Ours, for embeddings."""

@@ -185,13 +185,7 @@ class Centroids(Method):
         return centres, torch.zeros_like(centres[:, 0]), False
 
     def divide(
-        self,
-        known: Tensor,
-        left: Tensor,
-        labels: Tensor,
-        pile: Tensor,
-        usual: float,
-        random: torch.Generator,
+        self, known: Tensor, left: Tensor, labels: Tensor, pile: Tensor, usual: float, random: torch.Generator
     ) -> None:
         """Set the centres and offsets of all classes for a mixed pile."""
         num_known, k, tau = self.task.num_known, self.task.num_novel, self.config.tau

@@ -64,11 +64,7 @@ _IMAGENET = RS_IMAGENET | {
 
 @register(
     "dtc",
-    published={
-        "cifar10": RS_CIFAR,
-        "cifar100": _CIFAR100,
-        "imagenet-30": _IMAGENET,
-    },
+    published={"cifar10": RS_CIFAR, "cifar100": _CIFAR100, "imagenet-30": _IMAGENET},
     ours={
         "digits": RS_DIGITS | {"rampup": 5, "centres.batch_size": 64},
         "own": RS_OWN | {"epochs": 100},

@@ -32,10 +32,7 @@ def _pretraining(values: Overrides) -> Overrides:
 
 @register(
     "kmeans",
-    published={
-        **dict.fromkeys(("cifar10", "cifar100"), RS_CIFAR),
-        "imagenet-30": _pretraining(RS_IMAGENET),
-    },
+    published={**dict.fromkeys(("cifar10", "cifar100"), RS_CIFAR), "imagenet-30": _pretraining(RS_IMAGENET)},
     ours={
         "digits": _pretraining(RS_DIGITS),
         "own": _pretraining(RS_OWN),

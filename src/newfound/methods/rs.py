@@ -48,11 +48,7 @@ _OURS: dict[str, Overrides] = {
 @register(
     "rs",
     what='RS: ranking statistics (Han et al., ICLR 2020, "AutoNovel").',
-    published={
-        "cifar10": RS_CIFAR,
-        "cifar100": RS_CIFAR100,
-        "imagenet-30": RS_IMAGENET_VIEWS,
-    },
+    published={"cifar10": RS_CIFAR, "cifar100": RS_CIFAR100, "imagenet-30": RS_IMAGENET_VIEWS},
     ours=_OURS,
 )
 @register(

@@ -21,13 +21,7 @@ from newfound.run.trained import Predictor, takes_vectors
 log = logging.getLogger(__name__)
 
 
-def predict_parts(
-    review: Review,
-    images: str,
-    out: str,
-    strict: bool,
-    workers: Workers,
-) -> PartsReport:
+def predict_parts(review: Review, images: str, out: str, strict: bool, workers: Workers) -> PartsReport:
     """Sort the images that are not in the folder `out` yet: anything that `embed` takes, or embeddings.
 
     Finished parts are kept, whatever stops the call.

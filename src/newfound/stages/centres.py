@@ -23,13 +23,7 @@ from newfound.core.settings import TrainConfig
 from newfound.nn.heads import FrozenClassifier, LinearHead, with_frozen_copy
 
 CENTRES = TrainConfig(
-    epochs=10,
-    batch_size=128,
-    augmentation="twice-reflect",
-    warmup=0,
-    lr=0.1,
-    lr_falls="0.5",
-    lr_factor=1.0,
+    epochs=10, batch_size=128, augmentation="twice-reflect", warmup=0, lr=0.1, lr_falls="0.5", lr_factor=1.0
 )
 """A decay by the factor 1: the learning rate is constant."""
 RESTARTS = 20

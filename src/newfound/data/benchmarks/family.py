@@ -17,15 +17,7 @@ from torch import Tensor
 
 from newfound.core.errors import DataError, Hint
 from newfound.core.source import PileKind, Source
-from newfound.data.dataset import (
-    Dataset,
-    Look,
-    Rows,
-    Split,
-    Truth,
-    is_labelled,
-    rank_in_class,
-)
+from newfound.data.dataset import Dataset, Look, Rows, Split, Truth, is_labelled, rank_in_class
 from newfound.data.folders import is_resident, open_images
 from newfound.data.images import ImageSet, StreamedImages
 
