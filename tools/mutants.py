@@ -30,14 +30,13 @@ PACKAGES = ("losses", "pseudo", "methods", "metrics")
 EQUIVALENT = ROOT / "tools" / "mutants_equivalent.toml"
 CONTRACT = "tests/contract/test_methods.py"
 ALSO_TESTED_BY = {
-    "losses/clustering": ("methods/dtc", "stages/centres"),
     "losses/divergence": ("methods/iic", "methods/dualrank"),
-    "losses/pairs": ("methods/rs", "methods/kcl", "methods/joint"),
+    "losses/pairs": ("losses/top_k", "losses/contrastive", "methods/rs", "methods/kcl", "methods/joint"),
     "losses/prediction": ("methods/uno", "methods/iic", "methods/rs"),
+    "pseudo/likeness": ("pseudo/metric",),
     "pseudo/kmeans": ("estimate/search", "methods/centroids"),
-    "pseudo/pairs": ("methods/rs",),
     "pseudo/sinkhorn": ("methods/uno", "methods/comex"),
-    "metrics/clustering": ("metrics/protocols", "engine/evaluate"),
+    "metrics/clustering": ("metrics/silhouette", "metrics/protocols", "engine/evaluate"),
     "metrics/protocols": ("engine/evaluate",),
     "methods/_recipes": ("methods/rkd", "methods/kcl", "core/registry", "run/recipe"),
 }

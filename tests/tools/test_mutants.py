@@ -43,7 +43,9 @@ def test_a_mutant_is_tried_with_the_pytest_calls_its_module_and_the_contract() -
     own, contract = pytest_calls("methods/rs")
     assert own == ["tests/methods/test_rs.py"]
     assert contract[-1] == "([rs] or [rs+]) and not compiled"
-    assert pytest_calls("pseudo/pairs") == [["tests/pseudo/test_pairs.py", "tests/methods/test_rs.py"]]
+    assert pytest_calls("pseudo/likeness") == [
+        ["tests/pseudo/test_likeness.py", "tests/pseudo/test_metric.py"]
+    ]
 
 
 def test_the_equivalent_mutants_exist() -> None:
