@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from newfound.core import dist
 from newfound.core.encoder import Encoder, at_least_float32
+from newfound.core.errors import UsageError
 
 
 def kept(x: Tensor) -> Tensor:

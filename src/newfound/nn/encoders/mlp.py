@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.core.encoder import Encoder
+from newfound.core.errors import UsageError
 from newfound.core.registry import register_encoder
 
 WIDTH = 512
@@ -18,6 +19,8 @@ class VectorEncoder(Encoder):
 
     def __init__(self, size: str, dim: int | None = None) -> None:
         super().__init__()
+        if not size.isdecimal() or not int(size):
+            raise UsageError(f"An encoder of vectors needs their length, as in mlp:1280; got {size!r}.")
         self.size = int(size)
         self.dim = dim or self.size
 
