@@ -53,8 +53,9 @@ def test_own_images(tmp_path: Path, paint: Paint) -> None:
     ("source", "text"),
     [
         ({"arrays": "0f"}, "cannot be loaded again"),
-        ({}, "No images"),
-        ({"labelled": "a"}, Hint.SOURCE.value),
+        ({}, f"No images.*{Hint.SOURCE.value}"),
+        ({"labelled": "a"}, "Only labelled images"),
+        ({"unlabelled": "a"}, "Only unlabelled images"),
         ({"labelled": "a", "unlabelled": "b", "data_dir": "c"}, "data_dir cannot be combined"),
         ({"benchmark": "digits", "labelled": "a", "num_novel": 3}, "labelled, num_novel cannot be combined"),
         ({"labelled": "a", "unlabelled": "b", "subset": 3}, "subset .*needs the number"),
