@@ -27,6 +27,8 @@ def mine(tmp_path: Path) -> Review:
     pile = [str(tmp_path / "pile" / f"{row}.png") for row in range(7)]
     source = Source(labelled=str(tmp_path / "known"), unlabelled=str(tmp_path / "pile"))
     facts: dict[str, Any] = {"unsorted": [False] * 6 + [True], "digests": digests_of(pile, strict=True)[0]}
+    (ant,) = digests_of([str(tmp_path / "known" / "ant" / "0.png")], strict=True)[0]
+    facts["labelled"] = {ant: 0}
     return Review(write_run(tmp_path / "run", logits_of(CLUSTERS), images=pile, source=source, **facts))
 
 
@@ -78,10 +80,14 @@ def test_new_images_join_the_pile_and_moved_ones_keep_their_class(mine: Review, 
     shutil.copytree(tmp_path / "pile", tmp_path / "new")
     (tmp_path / "pile" / "1.png").unlink()
     (tmp_path / "new" / "1.png").rename(tmp_path / "new" / "8.png")
+    (tmp_path / "new" / "9.png").write_text("new")
+    shutil.copy(tmp_path / "known" / "ant" / "0.png", tmp_path / "new" / "10.png")
     found = listed(next_source(mine, Folder(tmp_path / "next"), tmp_path / "new"))
-    assert (found["pile/0.png"], found["new/0.png"], found["new/8.png"]) == ("zebra", "", "zebra")
+    assert (found["pile/0.png"], found["new/8.png"], found["new/9.png"]) == ("zebra", "zebra", "")
     assert "pile/1.png" not in found
-    assert len(found) == 2 + 6 + 7
+    assert "new/0.png" not in found  # a copy of pile/0.png
+    assert "new/10.png" not in found  # a copy of a labelled image
+    assert len(found) == 2 + 7 + 1
 
 
 def test_a_run_that_has_begun_keeps_its_list(mine: Review, tmp_path: Path) -> None:

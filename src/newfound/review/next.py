@@ -1,7 +1,6 @@
 """The source of the next run: what a review has settled is labelled, and the rest is the pile."""
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
 from newfound.core.errors import UsageError
@@ -67,25 +66,28 @@ def next_source(
 
 
 def _listed(review: Review, labelled: Path, unlabelled: Path | None) -> list[tuple[str, str]]:
-    """Path and label of every image: those labelled before, those of the run, and new `unlabelled` ones."""
+    """Path and label of every image: those labelled before, those of the run, and new `unlabelled` ones.
+
+    Images are identified by their content: a new file may be one of the run's that has moved, and copies of
+    its images do not join the pile.
+    """
     before = [(located(path), label) for path, label in labelled_files(labelled)[0]]
+    images, pile, names = list(review.assignments.images), review.pile, review.names
     new = [located(path) for path, _ in unlabelled_files(unlabelled, "new")] if unlabelled else []
-    images, names = _current_paths(review, new), review.names
+    digests = dict(zip(new, digests_of(new, strict=False)[0], strict=True)) if pile.digests else {}
+    places = {digest: path for path, digest in digests.items()}
+    for row, path in enumerate(images):
+        if places and not is_there(path):
+            images[row] = places.get(pile.digests[row], path)
     settled = zip(review.ids.tolist(), review.settled.tolist(), strict=True)
     labels = [names[key] if sure else "" for key, sure in settled]
-    here = {*images}
+    here, known = {*images}, {*pile.digests, *pile.labelled}
+    others = [path for path in new if path not in here]
+    fresh = [path for path in others if digests.get(path) not in known]
+    if copies := len(others) - len(fresh):
+        log.info("%s left out: copies of images that the run has", counted(copies, "new image"))
     return [
         *(each for each in before if each[1] not in ("", UNSORTED)),
         *zip(images, labels, strict=True),
-        *((path, "") for path in new if path not in here),
+        *((path, "") for path in fresh),
     ]
-
-
-def _current_paths(review: Review, new: Sequence[str]) -> list[str]:
-    """The paths of a run's images (n,). The `new` ones are searched, by content, for those that are gone."""
-    images, digests = list(review.assignments.images), review.pile.digests
-    gone = [row for row, path in enumerate(images) if not is_there(path)] if new and digests else []
-    places = dict(zip(digests_of(new, strict=False)[0], new, strict=True)) if gone else {}
-    for row in gone:
-        images[row] = places.get(digests[row], images[row])
-    return images
