@@ -64,7 +64,7 @@ def load(
         options |= {"frozen": frozen, "unread": unread, "cache": cache}
         dataset = from_folders(source.labelled, source.unlabelled, **options)
     else:
-        given = "Only labelled" if source.labelled else "Only unlabelled" if source.unlabelled else "No"
-        raise UsageError(f"{given} images were given.", Hint.SOURCE)
+        which = "Only labelled" if source.labelled else "Only unlabelled" if source.unlabelled else "No"
+        raise UsageError(f"{which} images were given.", Hint.SOURCE)
     reason = f"by {source.frozen}" if frozen else dataset.size_reason
     return replace(dataset, source=source, size_reason=reason)
