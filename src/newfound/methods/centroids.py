@@ -24,7 +24,8 @@ times:
 Labelled images can be among the nearest, with their labels as q. b gives the known classes together a share
 pi of the pile and the novel ones the rest, in equal shares if these are used. In the end b is shifted so that
 a share pi of the images is put into known classes or, if there is a clear gap between known and novel images
-near pi, the images on the known side of it.
+near pi, the images on the known side of it. If pi = 0, no more than one image in a hundred is, and none if
+the labelled images are clearly apart from the pile.
 
 Shapes: n unlabelled samples, D features, P principal components, C = C_l + C_u classes.
 """
@@ -80,6 +81,10 @@ MORE = 1.25
 """How many images are clustered for each one that is thought to be novel."""
 NONE = 1e-4
 """The share given to known classes in a pile that seems to have none."""
+ANYWAY = 0.01
+"""The share of such a pile that may be put into known classes, so that new known images are recognised."""
+USUAL = 0.05
+"""The share of labelled images that may look less known than a new image that is recognised."""
 UNSURE = 0.05
 """The usual error of the estimated share of known images."""
 DEEP = 3.0
@@ -109,7 +114,7 @@ class Centroids(Method):
     joint = True
     made_for = "mixed"
     mixed = True
-    cache_version = 5
+    cache_version = 6
     views = Views()
     schedules = {"pretrain": TrainConfig(), "discover": TrainConfig(epochs=0)}
 
@@ -204,10 +209,11 @@ class Centroids(Method):
         groups = F.pad(torch.arange(k) + 1 if equal else torch.ones(k, dtype=torch.long), (num_known, 0))
         shares = torch.tensor([share, *([(1 - share) / k] * k if equal else [1 - share])]).clamp(min=NONE)
         self.refine(known, labels, pile, q, groups.to(q.device), shares.to(q))
-        if share:
-            logits = self._both(pile)[0][0]
-            margins = logits[:, :num_known].amax(1) - logits[:, num_known:].amax(1)
-            self.offsets[:num_known] -= valley(margins, 1 - share)
+        margins, labelled = (
+            logits[:, :num_known].amax(1) - logits[:, num_known:].amax(1)
+            for logits in (self._both(x)[0][0] for x in (pile, left))
+        )
+        self.offsets[:num_known] -= valley(margins, 1 - share) if share else gap(margins, labelled)
         found = self._both(pile)[0][0].argmax(1) - num_known
         self.number(found[found >= 0])
 
@@ -350,6 +356,12 @@ def valley(values: Tensor, part: float) -> Tensor:
     best = int((widths.log() - off.square() / 2).argmax())
     deep = widths[best] >= DEEP * torch.maximum(widths[: best + 1].min(), widths[best:].min())
     return ordered[best + half - 1 : best + half + 1].mean() if deep else values.quantile(part)
+
+
+def gap(pile: Tensor, labelled: Tensor) -> Tensor:
+    """A boundary above most margins of a novel pile (n,), halfway to most labelled ones (N,) above these."""
+    low = pile.quantile(1 - ANYWAY)
+    return (low + labelled.quantile(USUAL).clamp(min=low)) / 2
 
 
 def unevenness(x: Tensor, centres: Tensor) -> float:
