@@ -17,6 +17,7 @@ from newfound.core.files import check_writable, write_text
 from newfound.metrics.outliers import Floats, Ints
 from newfound.report.figures import check_replaceable
 from newfound.report.maps import MOST_POINTS, UNSORTED_MARK, Pictures, embed, mark, stratified
+from newfound.review.edits import UNSORTED_ID
 from newfound.review.replay import by_rows, shares_after
 from newfound.review.review import Review
 from newfound.run.models import Results, Trust
@@ -94,9 +95,10 @@ class Snapshot:
         unsorted = self.assigned[waiting] == self.num_classes
         self.queue = waiting[~unsorted][:QUEUE]
         """Images in classes, not yet accepted by a reviewer, the least confident first."""
-        self.left_over = waiting[unsorted][::-1][:QUEUE]
-        """Unsorted images, not moved there by a reviewer, the most similar to a class first."""
-        self.open_known = int((~accepted & (self.assigned < known)).sum())
+        left_over = waiting[unsorted & (review.found_ids[waiting] == UNSORTED_ID)]
+        self.left_over = left_over[::-1][:QUEUE]
+        """Images that the run left unsorted, the most similar to a class first."""
+        self.open_known = int((~review.settled & (self.assigned < known)).sum())
         """The number of images in known classes that are not yet accepted."""
         self.classes = [self._card(index) for index in range(known, self.num_classes)]
         self.unsorted = self._card(self.num_classes)
