@@ -196,7 +196,7 @@ def test_it_says_what_confidence_means(tmp_path: Path) -> None:
     assert "it is not calibrated." in drawn(some_run(tmp_path / "raw"))
     calibration = Calibration(temperature=0.5, images=1234)
     run = some_run(tmp_path / "fitted", results=RESULTS.model_copy(update={"calibration": calibration}))
-    assert "was fitted to 1,234 images of known classes that training did not see." in drawn(run)
+    assert "calibrated on 1,234 images of known classes that training did not see:" in drawn(run)
     write_record(run.trust, Trust(hidden=[], images=1, accuracy=1, mean_accuracy=1, calibration_error=0.0432))
     assert "In the trial with hidden classes it was off by 4.3 points on average" in drawn(run)
 

@@ -238,8 +238,9 @@ def confidence_line(results: Results, trust: Trust | None = None) -> str:
     line = "Confidence is the model's softmax probability; it is not calibrated."
     if images:
         line = (
-            "Confidence is calibrated: of the images with a confidence of 80 %, about 80 % should be in the "
-            f"right class. It was fitted to {images:,} images of known classes that training did not see."
+            f"Confidence is calibrated on {images:,} images of known classes that training did not see: of "
+            "those with a confidence of 80 %, about 80 % are in the right class. In new classes it may be "
+            "further off."
         )
     if error is not None:
         where = "In the trial with hidden classes"
