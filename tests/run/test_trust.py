@@ -48,8 +48,7 @@ def test_a_mixed_pile_has_three_numbers(tmp_path: Path) -> None:
     # Two of six classes are hidden; a fifth of the images is for test, half of the other known ones is piled.
     assert (trust.hidden, trust.images, trust.known_images) == (["4", "5"], 3 * 32, 3 * 32)
     assert (trust.recognised, trust.mistaken, trust.accuracy, trust.kmeans) == (1, 0, 1, 1)
-    assert trust.number is not None
-    assert trust.number.num_novel >= 1
+    assert [each.num_novel >= 1 for each in trust.numbers] == [True] * 3
     hidden = [run.folder.inner(f"trust{part}").read_results().classes for part in ("", "/1", "/2")]
     assert len({tuple(each.known) for each in hidden if each}) == 3
     again = load(run.folder.inner("trust/1").request().source)
@@ -58,6 +57,5 @@ def test_a_mixed_pile_has_three_numbers(tmp_path: Path) -> None:
     assert lines[0].endswith("in the same way, in 3 trials, the first of which hid 4, 5.")
     assert lines[1].startswith("Known images recognised as known: 100.0 % of 96; 0.0 % of the images")
     assert "of their 96 images are in the right class, 100.0 % to 100.0 % in single trials" in lines[2]
-    assert lines[3].startswith(
-        f"Number of hidden classes in the first trial: estimated {trust.number.num_novel}"
-    )
+    assert lines[3].startswith(f"Number of hidden classes: estimated {trust.numbers[0].num_novel}")
+    assert lines[3].endswith("; true 2.")

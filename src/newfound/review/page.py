@@ -284,12 +284,12 @@ def trust_lines(trust: Trust) -> list[str]:
             f"Known images recognised as known: {recognised} of {trust.known_images:,}; {mistaken} of the "
             "images of hidden classes were taken for known.",
         )
-    if (number := trust.number) is not None:
-        plausible = "" if number.low == number.high else f" ({number.low} to {number.high} plausible)"
-        lines.append(
-            f"Number of hidden classes{' in the first trial' if trials else ''}: estimated "
-            f"{number.num_novel}{plausible}, true {len(trust.hidden)}."
+    if trust.numbers:
+        found = ", ".join(
+            f"{each.num_novel}" + f" ({each.low} to {each.high} plausible)" * (each.low != each.high)
+            for each in trust.numbers
         )
+        lines.append(f"Number of hidden classes: estimated {found}; true {len(trust.hidden)}.")
     return lines
 
 

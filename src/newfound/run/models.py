@@ -236,8 +236,8 @@ class Estimate(Versioned):
 class Trust(Versioned):
     """trust.json: how well hidden known classes were found again.
 
-    If there were several trials with different hidden classes, numbers are means or sums over them, but
-    `hidden` and `number` are those of the first.
+    If there were several trials with different hidden classes, figures are means or sums over them, but
+    `hidden` are the classes of the first.
     """
 
     hidden: list[str]
@@ -255,8 +255,8 @@ class Trust(Versioned):
     """Share of the images of known classes that are predicted to be of a known class."""
     mistaken: float | None = None
     """Share of the images of hidden classes that are predicted to be of a known class."""
-    number: EstimatedNumber | None = None
-    """The estimated number of hidden classes; None if it was not estimated."""
+    numbers: list[EstimatedNumber] = Field(default_factory=list)
+    """The estimated number of hidden classes, for each trial; empty if it was not estimated."""
     kmeans: float | None = None
     """Accuracy of k-means on the same vectors; None for images."""
     calibration_error: float | None = None

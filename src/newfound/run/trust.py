@@ -59,7 +59,7 @@ def find_hidden(
         run = Run(
             inner, hold_out(data, number, draw), recipe, resume=True, watch=watch, should_stop=should_stop
         )
-        return _scored(run, count=draw == 0 and (vectors or results.estimate is not None))
+        return _scored(run, count=vectors or results.estimate is not None)
 
     vectors = data.split.look.kind == "vectors"
     trust = _together([trial(draw) for draw in range(TRIALS)]) if vectors else trial(0)
@@ -98,7 +98,7 @@ def _scored(run: Run, count: bool) -> Trust:
         known_images=sum(known),
         recognised=mixed.recognised.best_head if mixed else None,
         mistaken=mixed.mistaken.best_head if mixed else None,
-        number=_counted(run) if count else None,
+        numbers=[_counted(run)] if count else [],
         calibration_error=found.calibration.error,
         kmeans=_kmeans(data, run.recipe.run.seed) if vectors else None,
         unsorted=found.unsorted / len(data.split.unlabelled),
@@ -110,7 +110,9 @@ def _together(trials: Sequence[Trust]) -> Trust:
     values = {name: [getattr(each, name) for each in trials] for name in (*SUMS, *MEANS)}
     update = {name: sum(values[name]) for name in SUMS}
     update |= {name: fmean(values[name]) for name in MEANS if None not in values[name]}
-    return trials[0].model_copy(update=update | {"accuracies": values["accuracy"]})
+    numbers = [number for each in trials for number in each.numbers]
+    update |= {"accuracies": values["accuracy"], "numbers": numbers}
+    return trials[0].model_copy(update=update)
 
 
 def _counted(run: Run) -> EstimatedNumber:
