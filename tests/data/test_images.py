@@ -3,6 +3,7 @@
 import pickle
 import shutil
 import threading
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import torch
 from PIL import Image
 
 from newfound.core.errors import DataError
-from newfound.data import folders, images
+from newfound.data import folders, images, workers
 from newfound.data.decode import decode_all
 from newfound.data.folders import open_images
 from newfound.data.images import PREFETCHED, Paths, ResidentImages, StreamedImages, prefetch
+from newfound.data.workers import read_each
 from tests.data.conftest import Paint, random_images
 
 
@@ -71,6 +73,20 @@ def test_streamed_is_the_same_as_resident(tmp_path: Path, paint: Paint) -> None:
     Path(paths[7]).write_text("no image")
     with pytest.raises(DataError, match=r"7\.png: not an image"):
         streamed.take(index)
+
+
+def test_workers_decode_batches_around_the_end_of_their_memory(
+    tmp_path: Path, paint: Paint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [paint(tmp_path / f"{n}.png", (n, 2 * n, 3 * n), (8, 8)) for n in range(12)]
+    for name in ("FEWEST", "AHEAD"):
+        monkeypatch.setattr(workers, name, 1)
+    monkeypatch.setattr(images, "FILES", 2)
+    monkeypatch.setattr(images, "read_each", partial(read_each, size=2))
+    monkeypatch.setattr("newfound.data.workers.os.sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    batches = torch.randint(12, (9, 5), generator=torch.Generator().manual_seed(0)).unbind()
+    found = list(StreamedImages(paths, (8, 8)).take_each(batches))
+    assert [each[:, 0, 0, 0].tolist() for each in found] == [each.tolist() for each in batches]
 
 
 def test_images_that_were_decoded_are_kept_while_there_is_room(tmp_path: Path) -> None:

@@ -219,7 +219,10 @@ class StreamedImages(ImageSet):
                 part = next(parts)
                 self._check_read(part.failed)
                 ready = part.rows[-1] + 1
-            yield torch.from_numpy(pixels).index_select(0, torch.arange(start, end) % places)
+            # Not index_select: its threads would wait for cores that decode, at every image.
+            first = start % places
+            around = max(first + len(batch) - places, 0)
+            yield torch.from_numpy(np.concatenate([pixels[first : first + len(batch)], pixels[:around]]))
 
     def _decode(self, row: int) -> Pixels:
         """(3, H, W)"""
