@@ -73,3 +73,9 @@ def test_one_process_has_everything() -> None:
         assert dist.count(2) == 2
         assert not dist.is_sharing()
     assert (dist.rank(), dist.world()) == (0, 1)
+
+
+def test_processes_of_one_machine_divide_its_cores() -> None:
+    assert dist.own_cores(16) == 16
+    with patch.object(dist, "_local", 4):
+        assert (dist.own_cores(18), dist.own_cores(2)) == (4, 1)

@@ -30,6 +30,8 @@ from newfound.core.errors import RunError
 WAIT = timedelta(days=30)
 """How long a process waits for orders: the first one may be loading, evaluating or clustering."""
 _orders: dist.ProcessGroup | None = None
+_local = 1
+"""Processes among which this machine's cores are divided; Slurm binds each process to its own cores."""
 _batch: tuple[int, ...] = ()
 """Numbers of labelled and unlabelled rows in the batch that the processes share; empty outside `sharing`."""
 _broken = False
@@ -48,6 +50,11 @@ def world() -> int:
 def rank() -> int:
     """The number of this process; the first is 0."""
     return dist.get_rank() if _orders else 0
+
+
+def own_cores(cores: int) -> int:
+    """How many of the cores that this process may use are its own; at least one."""
+    return max(cores // _local, 1)
 
 
 @contextmanager
@@ -197,24 +204,24 @@ def join(environment: Mapping[str, str] = os.environ, **where: Any) -> None:
 
     With fewer GPUs than processes on this machine, some share one, which NCCL refuses and gloo allows.
     """
-    global _orders, _broken
+    global _orders, _broken, _local
     local, gpus = int(environment["LOCAL_RANK"]), torch.cuda.device_count()
     if gpus:
         torch.cuda.set_device(local % gpus)
-    enough = int(environment.get("LOCAL_WORLD_SIZE", 1)) <= gpus
-    dist.init_process_group("cpu:gloo,cuda:nccl" if enough else "gloo", **where)
+    _local = int(environment.get("LOCAL_WORLD_SIZE", 1))
+    dist.init_process_group("cpu:gloo,cuda:nccl" if _local <= gpus else "gloo", **where)
     _orders, _broken = dist.new_group(backend="gloo", timeout=WAIT), False
 
 
 def leave() -> None:
     """Leave the process group; the first process dismisses the others."""
-    global _orders
+    global _orders, _local
     if _orders is None:
         return
     if rank() == 0 and not _broken:
         with suppress(ProcessLostError):
             send(None)
-    _orders = None
+    _orders, _local = None, 1
     dist.destroy_process_group()
 
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 from torch.utils.data import DataLoader, Dataset
 
+from newfound.core import dist
 from newfound.core.errors import DataError, Hint, reason_of
 
 R = TypeVar("R")
@@ -109,10 +110,10 @@ def read_all(
 
 
 def num_workers(files: int, size: int) -> int:
-    """One worker per core, up to a limit; none for few files, or where forking is unsafe."""
+    """One worker for each of this process's cores, up to a limit; none for few files or unsafe forks."""
     if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
         return 0
-    cores = len(os.sched_getaffinity(0))
+    cores = dist.own_cores(len(os.sched_getaffinity(0)))
     return min(cores, MOST_WORKERS) if cores > 1 and files >= FEWEST * size else 0
 
 
