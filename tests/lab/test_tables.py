@@ -50,11 +50,14 @@ def test_ours_stand_beside_the_papers() -> None:
     assert "| iic | [96.0] | [97.2] | 99.1 (n = 1) [96.6] |" in agnostic
 
 
-def test_seeds_that_missed_are_counted() -> None:
+def test_seeds_far_from_the_paper_are_counted_on_both_sides() -> None:
     runs = [results("iic", acc, recipe="fast", seed=seed) for seed, acc in enumerate((0.938, 0.99))]
     aware = TABLES[2].markdown(runs)
     assert "| iic, fast | 96.4 ± 3.7 (n = 2) [99.1±0.0], 1 missed: 93.8 |  |  |  |" in aware
     assert "| iic, fast | 99.0 (n = 1) [99.1±0.0] |" in TABLES[2].markdown(runs[1:])
+    assert "| iic, fast | 93.8 (n = 1) [99.1±0.0], missed |" in TABLES[2].markdown(runs[:1])
+    above = [record("ncl", "published", "cifar10", 0.95)]
+    assert "| ncl | 95.0 (n = 1) [93.4±0.5], exceeded |" in TABLES[2].markdown(above)
 
 
 def test_the_papers_mean_without_its_spread() -> None:
@@ -89,5 +92,5 @@ def test_the_appendix_has_weights_of_its_own_for_an_unknown_number() -> None:
         record("uno-v2", "published", "cifar100-20", 0.90, 0.9),
     ]
     lines = table.markdown(runs).splitlines()
-    assert "| iic | 91.0 (n = 1) [92.4±0.2] | 85.0 (n = 1) [85.1±0.9] |" in lines
+    assert "| iic | 91.0 (n = 1) [92.4±0.2], missed | 85.0 (n = 1) [85.1±0.9] |" in lines
     assert "| uno-v2 | 90.0 (n = 1) [90.5±0.7] | [71.5±1.8] |" in lines
