@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -18,14 +17,15 @@ from newfound.methods.centroids import (
     Centroids,
     _at_most,
     balance,
+    equal_cost,
     gap,
     regress,
     settle,
-    unevenness,
     valley,
 )
 from newfound.metrics.clustering import hungarian_accuracy
 from newfound.nn.encoders.mlp import Identity
+from newfound.pseudo.likeness import spectrum
 
 D, KNOWN, NOVEL, EACH = 12, 8, 4, 40
 
@@ -115,17 +115,30 @@ def test_known_classes_that_are_large_in_a_pile_are_recognised() -> None:
     assert float((found == truth).float().mean()) > 0.8
 
 
-def test_settled_centres_are_means_weighted_by_the_assignments() -> None:
+@pytest.mark.parametrize("equal", [True, False])
+def test_settled_centres_are_means_weighted_by_the_assignments(equal: bool) -> None:
     x, start = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (30, 3))
-    centres, offsets = settle(x, start, 0.1)
-    expected, equal = start, (torch.arange(3), torch.full((3,), 1 / 3))
+    centres, offsets = settle(x, start, 0.1, equal)
+    expected, shares, groups = start, torch.full((3,), 1 / 3), torch.arange(3)
     for _ in range(ROUNDS):
         logits = x @ expected.T / 0.1
-        q = (logits + balance(logits, *equal)).softmax(1)
+        q = (logits + (balance(logits, groups, shares) if equal else shares.log())).softmax(1)
         sums = [sum((q[i, c] * x[i] for i in range(30)), torch.zeros(4)) for c in range(3)]
         expected = torch.stack([each / each.norm() for each in sums])
+        shares = shares if equal else q.sum(0) / 30
     torch.testing.assert_close(centres, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(offsets, balance(x @ centres.T / 0.1, *equal))
+    wanted = balance(x @ centres.T / 0.1, groups, shares) if equal else shares.log()
+    torch.testing.assert_close(offsets, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_equal_shares_cost_what_the_cosines_with_the_centres_fall_by() -> None:
+    x, start = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (30, 3))
+    centres, offsets = settle(x, start, 0.1, equal=True)
+    cost = 0.0
+    for each in x:
+        assigned = int((centres @ each / 0.1 + offsets).argmax())
+        cost += float((start @ each).max() - centres[assigned] @ each) / 30
+    assert equal_cost(x, start, 0.1) == pytest.approx(cost, abs=1e-5)
 
 
 @pytest.mark.parametrize("some", [20, 40])
@@ -172,11 +185,6 @@ def test_few_components_are_enough() -> None:
     assert hungarian_accuracy(found.both_scores(bank.novel)[1][0].argmax(1), bank.truth) > 0.6
 
 
-def test_unevenness_is_the_relative_spread_of_the_sizes() -> None:
-    x = torch.eye(2)[[0, 0, 0, 1]]
-    assert unevenness(x, torch.eye(2)) == pytest.approx(np.std([3, 1]) / 2)
-
-
 def test_at_most_some_of_each_class_are_drawn() -> None:
     labels = torch.tensor([4, 2, 4, 2, 4, 7])
     rows = _at_most(labels, 2, random())
@@ -188,8 +196,7 @@ def test_the_known_classes_teach_which_features_matter() -> None:
     bank, found = Blobs(), fitted()
     _, novel = found.both_scores(bank.novel)
     assert hungarian_accuracy(novel[0].argmax(1), bank.truth) > 0.9
-    plain = fitted(trials=0, neighbours=0)  # no choice: neither whitened nor balanced
-    assert not plain.offsets.any()
+    plain = fitted(trials=0, neighbours=0)  # no choice, so not whitened
     _, without = plain.both_scores(bank.novel)
     assert hungarian_accuracy(without[0].argmax(1), bank.truth) < 0.8
 
@@ -200,19 +207,18 @@ def test_known_classes_are_recognised_too() -> None:
     assert (joint.argmax(1) == bank.labels).float().mean() > 0.8
 
 
-def test_scores_among_all_classes_are_cosines() -> None:
-    bank, found = Blobs(), fitted()
-    x = found.whitened(bank.novel)
-    torch.testing.assert_close(x.norm(dim=1), torch.ones(len(x)))
-    torch.testing.assert_close(found.scores(bank.novel)[0], x @ found.centres.T / found.config.tau)
-
-
 def test_any_known_class_may_be_hidden() -> None:
-    hidden = list(fitted(trials=30)._hidden_classes(random()))
-    assert {len(each) for each in hidden} == {NOVEL}
-    assert set(torch.cat(hidden).tolist()) == set(range(KNOWN))
-    many = Centroids(Identity("4"), Task(5, 7, 10), Centroids.Config())
-    assert {len(each) for each in many._hidden_classes(random())} == {2}  # half of the known classes at most
+    bank, method, drawn = Blobs(), fitted(), random()
+    trials = [method._hide(bank.known, bank.labels, drawn) for _ in range(30)]
+    hidden = [bank.labels[rows].bincount(minlength=KNOWN) for rows, _ in trials]
+    assert all(sorted(each.tolist()) == [0] * (KNOWN - NOVEL) + [EACH] * NOVEL for each in hidden)
+    assert torch.stack(hidden).any(0).all()
+    rows, (values, vectors) = trials[0]
+    shown = ~torch.isin(bank.labels, bank.labels[rows])
+    torch.testing.assert_close((values, vectors), spectrum(bank.known[shown], bank.labels[shown]))
+    many, labels = Centroids(Identity("4"), Task(5, 7, 10), Centroids.Config()), torch.arange(50) % 5
+    rows, _ = many._hide(torch.randn(50, 4), labels, random())
+    assert len(set(labels[rows].tolist())) == 2  # half of the known classes at most
 
 
 def test_hidden_classes_choose_what_finds_them() -> None:
@@ -234,20 +240,20 @@ def test_with_too_few_known_classes_nothing_is_hidden() -> None:
     method = Centroids(Identity("4"), Task(3, 2, 10), Centroids.Config())
     assert method.choose(torch.randn(9, 4), torch.arange(9) % 3) == (math.inf, 0.0)
     method = Centroids(Identity("4"), Task(4, 2, 10), Centroids.Config())
-    assert method.choose(torch.randn(12, 4, generator=random()), torch.arange(12) % 4)[1] > 0
+    assert method.choose(torch.randn(12, 4, generator=random()), torch.arange(12) % 4)[1] != 0
 
 
 def test_equal_classes_are_told_from_a_long_tail() -> None:
-    equal = fitted()
-    assert equal.offsets[KNOWN:].any()
+    def shares(bank: Blobs, prior: str) -> Tensor:
+        return fitted(bank=bank, prior=prior).both_scores(bank.novel)[1][0].softmax(1).mean(0)
+
+    equal = torch.full((NOVEL,), 1 / NOVEL)
     bank = Blobs()
+    torch.testing.assert_close(shares(bank, "auto"), equal, rtol=0.01, atol=0.01)
     kept = torch.cat([(bank.truth == c).nonzero().flatten()[: EACH // (1 + 2 * c)] for c in range(NOVEL)])
     bank.novel, bank.truth = bank.novel[kept], bank.truth[kept]
-    tail = fitted(bank=bank)
-    assert not tail.offsets.any()
-    forced = fitted(bank=bank, prior="equal")
-    seen = forced.both_scores(bank.novel)[1][0].softmax(1)
-    torch.testing.assert_close(seen.mean(0), torch.full((NOVEL,), 1 / NOVEL), rtol=0.01, atol=0.01)
+    assert torch.equal(shares(bank, "auto"), shares(bank, "learned"))
+    torch.testing.assert_close(shares(bank, "equal"), equal, rtol=0.01, atol=0.01)
 
 
 def mixed_blobs() -> tuple[Blobs, Tensor]:
@@ -275,11 +281,13 @@ def test_the_boundary_of_a_novel_pile_lies_in_its_gap_to_the_labelled_images() -
     assert gap(pile, torch.arange(50.0, 151)) == pytest.approx(99)
 
 
-def test_scores_on_a_mixed_pile_are_those_of_one_regression() -> None:
-    bank, truth = mixed_blobs()
-    method = fitted(bank=bank, pile="mixed")
+@pytest.mark.parametrize("pile", ["novel", "mixed"])
+def test_scores_are_those_of_one_regression(pile: PileKind) -> None:
+    bank, truth = mixed_blobs() if pile == "mixed" else (Blobs(), Blobs().truth + KNOWN)
+    method = fitted(bank=bank, pile=pile)
     joint, novel = method.both_scores(bank.novel)
     x = method.whitened(bank.novel)
+    torch.testing.assert_close(x.norm(dim=1), torch.ones(len(x)))
     torch.testing.assert_close(joint[0], x @ method.centres.T / method.config.tau + method.offsets)
     assert torch.equal(novel, joint[..., KNOWN:])
     as_known = float((joint[0].argmax(1) < KNOWN).float().mean())

@@ -2,18 +2,20 @@
 
     x = unit(W P (z - mean)),  W = (S + lambda mean-eigenvalue(S) I)^(-1/2),  S: covariance within classes
     x' = unit(x + sum of the k nearest x),  centres: k-means of x', then  mu_c = unit(sum_i q_ic x'_i),
-    q_i = softmax(x'_i mu / tau + b),  b such that every class has its share of the images (Sinkhorn)
+    q_i = softmax(x'_i mu / tau + b),  b: equal shares of the images for all classes (Sinkhorn), or log shares
 
 No network is trained. The amount of whitening is chosen by hiding known classes: the lambda that finds them
 best is used for the novel ones. Equal shares help if classes are of equal size, and hurt more if they are
-not, so they are used only if the clusters of the pile are hardly more uneven than those of hidden classes,
-with the same number of images from each. Otherwise b = 0.
+not. So they are used only if the vectors lose hardly more of their cosines with the centres to them than
+those of hidden classes do, with the same number of images from each. Otherwise b is the logarithm of the
+shares of a mixture, fitted by expectation maximisation.
 
 A mixed pile is divided first, by how much more an image looks like known classes than like novel ones
 (`pseudo.likeness`), which also estimates the share pi of its images that are known. The images that look
 least known are clustered like a pile of novel classes. These are somewhat more than 1 - pi of the pile, since
 leaving out a novel image costs more than including a known one. Once the mu of the clusters are found, the
-share 1 - pi of the pile with the lowest <x, labelled> + <x, means> - <x, clustered> - <x, mu> is novel.
+share 1 - pi of the pile with the lowest <x, labelled> + <x, means> - <x, clustered> - <x, mu> is novel. In a
+pile of novel classes, pi = 0.
 
 So far an image is known or not. Now a softmax regression over all classes, which starts at the means and the
 mu and is penalised for leaving them, learns from the labels and from its own answers on the pile, a few
@@ -32,8 +34,8 @@ Shapes: n unlabelled samples, D features, P principal components, C = C_l + C_u 
 
 import logging
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
 import torch
@@ -75,8 +77,10 @@ ROUNDS = 20
 """Rounds of assignments and centres for equal shares."""
 SCALINGS = 50
 """Sinkhorn iterations in each of these rounds."""
-SLACK = 1.8
-"""Clusters count as equal in size if they are at most this much more uneven than those of hidden classes."""
+SLACK = 1.5
+"""Classes count as equal in size if equal shares cost at most this much more than among hidden classes."""
+FREE = 0.003
+"""A cost that hidden classes may have at least, since some happen to have none."""
 MORE = 1.25
 """How many images are clustered for each one that is thought to be novel."""
 NONE = 1e-4
@@ -109,12 +113,12 @@ SOME = 5_000
     },
 )
 class Centroids(Method):
-    """Centres of the known classes and of the clusters, in a whitened space."""
+    """Regression on known classes and clusters, in a whitened space."""
 
     joint = True
     made_for = "mixed"
     mixed = True
-    cache_version = 6
+    cache_version = 7
     views = Views()
     schedules = {"pretrain": TrainConfig(), "discover": TrainConfig(epochs=0)}
 
@@ -130,13 +134,12 @@ class Centroids(Method):
         )
         prior: Literal["auto", "equal", "learned"] = setting(
             "auto",
-            "class sizes; auto: equal if at least four classes are known and the clusters are even enough",
+            "class sizes; auto: equal if that fits the clusters as well as it fits hidden known classes",
         )
         tau: PositiveFloat = setting(0.1, "softmax temperature")
 
     mean: Tensor
     projection: Tensor
-    pile: Tensor
     centres: Tensor
     offsets: Tensor
 
@@ -146,7 +149,6 @@ class Centroids(Method):
         P = min(config.components, encoder.dim, max((task.num_labelled + task.num_unlabelled) // 2, 1))
         self.register_buffer("mean", torch.zeros(encoder.dim))
         self.register_buffer("projection", torch.eye(encoder.dim, P))
-        self.register_buffer("pile", torch.zeros(task.num_unlabelled if task.pile == "novel" else 0, P))
         self.register_buffer("centres", torch.zeros(task.num_classes, P))
         self.register_buffer("offsets", torch.zeros(task.num_classes))
 
@@ -166,43 +168,39 @@ class Centroids(Method):
         num_known = self.task.num_known
         sums = torch.zeros_like(self.centres[:num_known]).index_add_(0, bank.labels, known)
         self.centres[:num_known] = F.normalize(sums, dim=-1)
-        if not self.task.num_novel:
-            return
-        if self.task.pile == "mixed":
+        if self.task.num_novel:
             self.divide(known, left, bank.labels, pile, usual, random)
-        else:
-            self.pile.copy_(pile)
-            seen = average(pile, pile, self.config.neighbours)
-            centres, offsets, _ = self.novel_classes(seen, usual, random)
-            self.centres[num_known:], self.offsets[num_known:] = centres, offsets
-            self.number((seen @ centres.T / self.config.tau + offsets).argmax(1))
 
     def novel_classes(
         self, seen: Tensor, usual: float, random: torch.Generator
     ) -> tuple[Tensor, Tensor, bool]:
-        """Averaged vectors (n, P) → centres (C_u, P) and offsets (C_u,), and whether shares are equal."""
-        centres = self.cluster(seen, self.task.num_novel, self.config.restarts, random, SWAPPED)
-        even = unevenness(seen, centres) <= SLACK * usual
+        """Averaged vectors (n, P) → centres (C_u, P) and offsets (C_u,), and whether shares are equal.
+
+        `usual` is what equal shares cost among hidden classes of equal size.
+        """
+        start = self.cluster(seen, self.task.num_novel, self.config.restarts, random, SWAPPED)
+        even = equal_cost(seen, start, self.config.tau) <= SLACK * max(usual, FREE)
         equal = even if self.config.prior == "auto" else self.config.prior == "equal"
         log.debug("classes of %s sizes", "equal" if equal else "their own")
-        if equal:
-            return *settle(seen, centres, self.config.tau), True
-        return centres, torch.zeros_like(centres[:, 0]), False
+        return *settle(seen, start, self.config.tau, equal), equal
 
     def divide(
         self, known: Tensor, left: Tensor, labels: Tensor, pile: Tensor, usual: float, random: torch.Generator
     ) -> None:
-        """Set the centres and offsets of all classes for a mixed pile."""
+        """Set the centres and offsets of all classes."""
         num_known, k, tau = self.task.num_known, self.task.num_novel, self.config.tau
-        likeness = Likeness(known, left, labels, pile)
-        share, clear = likeness.share()
-        novel = likeness.lowest(likeness.s, max((1 if clear else MORE) * (1 - share), k / len(pile)))
+        novel, share = torch.ones_like(pile[:, 0], dtype=torch.bool), 0.0
+        if self.task.pile == "mixed":
+            likeness = Likeness(known, left, labels, pile)
+            share, clear = likeness.share()
+            novel = likeness.lowest(likeness.s, max((1 if clear else MORE) * (1 - share), k / len(pile)))
         rest = pile[novel]
         seen = average(rest, rest, self.config.neighbours)
         centres, offsets, equal = self.novel_classes(seen, usual, random)
         self.centres[num_known:] = centres
-        s = likeness.near - likeness.among(novel) - (likeness.x @ centres.T).amax(1)
-        novel = likeness.lowest(s, 1 - share)
+        if share:
+            s = likeness.near - likeness.among(novel) - (likeness.x @ centres.T).amax(1)
+            novel = likeness.lowest(s, 1 - share)
         q = F.pad((pile @ self.centres[:num_known].T / tau).softmax(1), (0, k))
         seen = average(pile[novel], rest, self.config.neighbours)
         q[novel] = F.pad((seen @ centres.T / tau + offsets).softmax(1), (num_known, 0))
@@ -245,37 +243,42 @@ class Centroids(Method):
             q = (logits + self.offsets).softmax(1)
 
     def choose(self, points: Tensor, labels: Tensor) -> tuple[float, float]:
-        """The lambda that finds hidden known classes best, and how uneven their clusters are, on average.
+        """The lambda that finds hidden known classes best, and what equal shares cost them, on average.
 
         Ties go to the most cautious. The choice depends only on the data, so runs with other seeds agree on
         it.
         """
-        scores, uneven = dict.fromkeys(SHRINKAGES, 0.0), dict.fromkeys(SHRINKAGES, 0.0)
-        if self.task.num_known < FEWEST:
+        if self.task.num_known < FEWEST or not self.config.trials:
             return SHRINKAGES[0], 0.0
-        random = torch.Generator(points.device).manual_seed(0)
-        for hidden in self._hidden_classes(random):
-            rows = torch.isin(labels, hidden)
-            number = min(int(labels[rows].bincount()[hidden].min().clamp(min=10)), ENOUGH)
-            drawn = _at_most(labels[rows], number, random)
-            classes = positions(labels[rows][drawn])
-            within = spectrum(points[~rows], labels[~rows])
-            for shrinkage in SHRINKAGES:
-                x = F.normalize(points[rows][drawn] @ shrunk_root(within, shrinkage), dim=-1)
-                seen = average(x, x, self.config.neighbours)
-                centres = self.cluster(seen, len(hidden), 5, random)
-                scores[shrinkage] += hungarian_accuracy((seen @ centres.T).argmax(1), classes)
-                uneven[shrinkage] += unevenness(seen, centres)
-        trials = max(self.config.trials, 1)
-        best = max(SHRINKAGES, key=lambda each: round(scores[each] / trials, 3))
-        return best, uneven[best] / trials
+        random, k = torch.Generator(points.device).manual_seed(0), self.config.neighbours
+        trials = [self._hide(points, labels, random) for _ in range(self.config.trials)]
 
-    def _hidden_classes(self, random: torch.Generator) -> Iterator[Tensor]:
-        """For each trial, as many random known classes as there are novel ones, but at most half of them."""
-        number = min(max(self.task.num_novel, 2), self.task.num_known // 2)
-        for _ in range(self.config.trials):
-            order = torch.randperm(self.task.num_known, generator=random, device=random.device)
-            yield order[:number]
+        def found(rows: Tensor, within: tuple[Tensor, Tensor], shrinkage: float) -> tuple[Tensor, Tensor]:
+            x = F.normalize(points[rows] @ shrunk_root(within, shrinkage), dim=-1)
+            seen = average(x, x, k)
+            return seen, self.cluster(seen, int(positions(labels[rows]).max()) + 1, 5, random)
+
+        scores = dict.fromkeys(SHRINKAGES, 0.0)
+        for rows, within in trials:
+            for shrinkage in SHRINKAGES:
+                seen, centres = found(rows, within, shrinkage)
+                scores[shrinkage] += hungarian_accuracy((seen @ centres.T).argmax(1), positions(labels[rows]))
+        best = max(SHRINKAGES, key=lambda each: round(scores[each] / len(trials), 3))
+        return best, fmean(equal_cost(*found(*trial, best), self.config.tau) for trial in trials)
+
+    def _hide(
+        self, points: Tensor, labels: Tensor, random: torch.Generator
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Rows of hidden classes, the same number of each, and the spectrum of the other classes.
+
+        As many random known classes are hidden as there are novel ones, but at most half of them.
+        """
+        order = torch.randperm(self.task.num_known, generator=random, device=random.device)
+        hidden = order[: min(max(self.task.num_novel, 2), self.task.num_known // 2)]
+        chosen = torch.isin(labels, hidden)
+        number = min(int(labels.bincount()[hidden].min().clamp(min=10)), ENOUGH)
+        rows = chosen.nonzero().flatten()
+        return rows[_at_most(labels[rows], number, random)], spectrum(points[~chosen], labels[~chosen])
 
     def cluster(self, x: Tensor, k: int, restarts: int, random: torch.Generator, swapped: int = 0) -> Tensor:
         """Unit vectors (n, P) → unit centres (k, P) of k-means, improved by rounds of swaps."""
@@ -306,23 +309,32 @@ class Centroids(Method):
 
     def _both(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Scores among all classes (1, B, C) and among novel ones (1, B, C_u) of x (B, P)."""
-        tau, num_known = self.config.tau, self.task.num_known
-        joint = x @ self.centres.T[None] / tau
-        if self.task.pile == "mixed":
-            joint = joint + self.offsets
-            return joint, joint[..., num_known:]
-        seen = average(x, self.pile, self.config.neighbours)
-        return joint, (seen @ self.centres[num_known:].T / tau + self.offsets[num_known:])[None]
+        joint = x @ self.centres.T[None] / self.config.tau + self.offsets
+        return joint, joint[..., self.task.num_known :]
 
 
-def settle(x: Tensor, start: Tensor, tau: float) -> tuple[Tensor, Tensor]:
-    """Unit vectors (n, P), centres (k, P) → centres and offsets b (k,) that give clusters equal shares."""
+def settle(x: Tensor, start: Tensor, tau: float, equal: bool) -> tuple[Tensor, Tensor]:
+    """Unit vectors (n, P), centres (k, P) → centres and offsets b (k,) of clusters with equal or own shares.
+
+    Their own shares are those of a mixture fitted by expectation maximisation, with their logarithms as b.
+    """
     centres, each = start, torch.arange(len(start), device=x.device)
     shares = torch.full((len(start),), 1 / len(start), device=x.device)
     for _ in range(ROUNDS):
         logits = x @ centres.T / tau
-        centres = F.normalize((logits + balance(logits, each, shares)).softmax(1).T @ x, dim=-1)
-    return centres, balance(x @ centres.T / tau, each, shares)
+        q = (logits + (balance(logits, each, shares) if equal else shares.log())).softmax(1)
+        centres = F.normalize(q.T @ x, dim=-1)
+        if not equal:
+            shares = q.mean(0)
+    return centres, balance(x @ centres.T / tau, each, shares) if equal else shares.log()
+
+
+def equal_cost(x: Tensor, start: Tensor, tau: float) -> float:
+    """How much less the cosines of vectors (n, P) with their centres are if clusters have equal shares."""
+    centres, offsets = settle(x, start, tau, equal=True)
+    cosines = x @ centres.T
+    assigned = (cosines / tau + offsets).argmax(1, keepdim=True)
+    return float((x @ start.T).amax(1).mean() - cosines.gather(1, assigned).mean())
 
 
 def regress(x: Tensor, targets: Tensor, first: Tensor, start: Tensor, tau: float) -> Tensor:
@@ -362,12 +374,6 @@ def gap(pile: Tensor, labelled: Tensor) -> Tensor:
     """A boundary above most margins of a novel pile (n,), halfway to most labelled ones (N,) above these."""
     low = pile.quantile(1 - ANYWAY)
     return (low + labelled.quantile(USUAL).clamp(min=low)) / 2
-
-
-def unevenness(x: Tensor, centres: Tensor) -> float:
-    """Vectors (n, P), centres (k, P) → the standard deviation of cluster sizes, relative to their mean."""
-    sizes = (x @ centres.T).argmax(1).bincount(minlength=len(centres)).double()
-    return float(sizes.std(correction=0) / sizes.mean())
 
 
 def balance(logits: Tensor, groups: Tensor, shares: Tensor) -> Tensor:
