@@ -5,8 +5,8 @@
 VECTORS is a folder with the vectors of the training images of CIFAR-10 and CIFAR-100, c10.npy and c100.npy,
 and their labels, c10-labels.npy and c100-labels.npy. The numbers are the first seed and the one after the
 last. Each seed draws the known and novel classes, their number and sizes at random; kinds of piles and long
-tails take turns. The estimate was developed with seeds below 200 and with the cuts of
-`benchmarks.number_fit`.
+tails take turns. The estimate is told that every pile may be mixed, as it is by default. It was developed
+with seeds below 200 and with the cuts of `benchmarks.number_fit`.
 """
 
 import sys
@@ -84,7 +84,7 @@ def cut(folder: Path, seed: int) -> tuple[Features, dict[str, object]]:
     if mixed:
         pile += [rows[-size:] for rows, size in zip(images[:known], sizes(known, each // 2), strict=True)]
     ids = torch.from_numpy(np.repeat(np.arange(known), each // 2))
-    features = Features(take(vectors, labelled), ids, take(vectors, pile), mixed)
+    features = Features(take(vectors, labelled), ids, take(vectors, pile), mixed=True)
     drawn = {"seed": seed, "data": name, "pile": "mixed" if mixed else "novel", "tail": tail}
     return features, drawn | {"known": known, "novel": novel, "each": each}
 

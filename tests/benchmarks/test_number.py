@@ -26,7 +26,7 @@ def test_a_pile_holds_what_was_drawn(folder: Path, seed: int) -> None:
     features, drawn = cut(folder, seed)
     known, pile = (set(each.flatten().tolist()) for each in (features.labelled, features.pile))
     assert (len(known), len(pile - known)) == (drawn["known"], drawn["novel"])
-    assert pile & known == (known if features.mixed else set())
+    assert pile & known == (known if drawn["pile"] == "mixed" else set())
     sizes = features.pile.flatten().long().bincount()
     novel = sizes[[int(c) for c in pile - known]]
     assert novel.max() == drawn["each"]

@@ -1,6 +1,7 @@
 """Our estimate: the soft peak, its range from hidden classes, and classes that are counted."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -115,7 +116,7 @@ def test_without_classes_to_hide_the_range_is_that_of_the_cuts_behind_the_weight
         list(peak_trials(given, CONFIG, random(), {})),
         Look.of(in_components(given), CONFIG, random()),
     )
-    weights = FITTED["novel"]["deviation"]
+    weights = FITTED["deviation"]
     logarithm = weights[""] + sum(weights[name] * value for name, value in look.signs.items())
     assert deviation(look) == pytest.approx(math.exp(logarithm))
     assert trials[0].missed_by == pytest.approx(math.exp(1.28 * deviation(look)))
@@ -155,9 +156,12 @@ def test_known_classes_of_a_mixed_pile_do_not_count() -> None:
     assert found.num_novel == pytest.approx(5, abs=1)
     assert found.low <= 5 <= found.high
     assert found.preferred == {"silhouette": 5}
-    signs = Look.of(mixed(5), CONFIG, random()).signs
-    assert signs["out"] == pytest.approx(240 / 540, abs=0.1)
-    assert signs["left"] < 0.1
+    assert Look.of(mixed(5), CONFIG, random()).share == pytest.approx(240 / 540, abs=0.1)
+
+
+def test_a_pile_without_known_classes_is_counted_alike_if_it_may_be_mixed() -> None:
+    told = features(8, 5)
+    assert estimate(replace(told, mixed=True)) == estimate(told)
 
 
 def test_a_mixed_pile_of_known_classes_holds_no_novel_one() -> None:

@@ -5,16 +5,14 @@
 Nothing is trained. As in `centroids`, the vectors are whitened and averaged with their neighbours. k-means
 cuts large classes into pieces before it finds the small ones, so a vector is drawn with a probability inverse
 to the number of vectors around it. This leaves classes of about equal size. In s, the mean over several
-draws, every cluster counts the same. The vectors of a mixed pile that look most like known classes are left
-out first, slightly more of them than are known (`pseudo.likeness`). If labelled vectors look as novel as the
-remaining ones, there is no new class.
+draws, every cluster counts the same. The vectors of a mixed pile that look known are left out first
+(`pseudo.likeness`). If labelled vectors look as novel as the remaining ones, there is no new class.
 
-The peak is at too few clusters if classes are small or uneven in size, and at too many if known images
-remain. The signs c (`Look`) tell which; the weights w were fitted to subsets of CIFAR-100 and CIFAR-10
-(`benchmarks/number_fit.py`). The user's known classes show whether this correction helps: some of them are
-hidden from the whitening and counted in the same way, with equal sizes and with long tails. If the
-uncorrected peak counts them far better, it decides. The width of the range is predicted from the signs, too,
-and scaled by how far off the counts of the hidden classes are.
+The peak is at too few clusters if classes are small or uneven in size. The signs c (`Look`) tell whether they
+are; the weights w were fitted to subsets of CIFAR-100 (`benchmarks/number_fit.py`). The user's known classes
+show whether this correction helps: some of them are hidden from the whitening and counted in the same way,
+with equal sizes and with long tails. If the uncorrected peak counts them far better, it decides. The width of
+the range is predicted from the signs, too, and scaled by how far off the counts of the hidden classes are.
 
 Shapes: n vectors, D features, P principal components.
 """
@@ -29,7 +27,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.core.source import PileKind
 from newfound.estimate.trial import EstimateConfig, Features, Trial, Verdict, best_of, most_extra
 from newfound.metrics.clustering import distances, silhouettes_of
 from newfound.pseudo.kmeans import KMeans
@@ -66,16 +63,12 @@ CLOSE = 0.6
 SOFTNESS = 0.05
 """How gradually vectors become close: the scale of a sigmoid around CLOSE."""
 
-NOVEL_USED = 0.85
-"""Part of the novel vectors of a mixed pile that is used; with more, known vectors would count as classes."""
 FEWEST_NOVEL = 50
 """Vectors of a mixed pile to use, at least; but not more than half of it."""
 MARGIN = 0.03
 """The part of a mixed pile that looks novel must exceed the part of labelled vectors that does by this."""
 DEVIATIONS = 2.0
 """By how many standard deviations it must exceed that as well."""
-MOST_LEFT = 1.5
-"""Upper limit of the sign "left", the share of known vectors among those that are used."""
 
 FEW = 40
 """With fewer vectors in the pile than this there is no correction and no range."""
@@ -97,7 +90,7 @@ MISSED = 3.0
 """Error, in deviations, if nothing among the hidden classes looks novel."""
 
 FITTED = json.loads(Path(__file__).with_name("weights.json").read_text())
-"""For each kind of pile, w, and the weights that predict the log deviation of log N in the same way."""
+"""w, and the weights that predict the log deviation of log N in the same way."""
 
 
 def peak_grid(most: int) -> list[int]:
@@ -131,25 +124,24 @@ def in_components(features: Features) -> Features:
 class Look:
     """The signs that correct the peak."""
 
-    pile: PileKind
     curve: dict[int, float]
     """Number of clusters → silhouette; all 0 if nothing looks novel."""
     signs: dict[str, float]
     """c; empty if nothing looks novel."""
+    share: float
+    """The share of the pile that looks known."""
 
     @classmethod
     def of(cls, features: Features, config: EstimateConfig, random: torch.Generator) -> "Look":
         """Look at features of P components."""
-        kind: PileKind = "mixed" if features.mixed else "novel"
         grid = peak_grid(most_extra(len(features.pile), config))
         whiten = whitening(features.labelled, features.classes, SHRINKAGE)
         rows = _random_rows(len(features.labelled), SAMPLE, random)
-        pile = F.normalize(_some(features.pile, SAMPLE, random) @ whiten, dim=-1)
-        signs = dict[str, float]()
+        pile, share = F.normalize(_some(features.pile, SAMPLE, random) @ whiten, dim=-1), 0.0
         if features.mixed:
-            pile, signs = _novel_part(features, rows, whiten, pile)
-            if not signs:
-                return cls(kind, dict.fromkeys(grid, 0.0), {})
+            pile, share = _novel_part(features, rows, whiten, pile)
+            if not len(pile):
+                return cls(dict.fromkeys(grid, 0.0), {}, share)
         n = len(pile)
         fewest, most = DRAWN
         number = min(max(min(n // 2, most), fewest), n)
@@ -161,39 +153,32 @@ class Look:
         curve = {k: sum(draw.by_cluster[k] for draw in draws) / len(draws) for k in grid}
         plain = Draw(pile, NEIGHBOURS, number, grid, random, thin=False)
         peak = soft_peak(curve)
-        signs |= {
+        signs = {
             "peak": peak,
             "first": soft_peak(first.by_vector),
             "plain": soft_peak(plain.by_vector),
             "images": math.log(n),
             "uneven": sum(draw.unevenness(max(round(math.exp(peak)), 2)) for draw in draws) / len(draws),
         }
-        return cls(kind, curve, signs)
+        return cls(curve, signs, share)
 
 
-def _novel_part(
-    features: Features, rows: Tensor, whiten: Tensor, pile: Tensor
-) -> tuple[Tensor, dict[str, float]]:
-    """The whitened vectors of a mixed pile (n, P) that look novel, and the signs this gives.
+def _novel_part(features: Features, rows: Tensor, whiten: Tensor, pile: Tensor) -> tuple[Tensor, float]:
+    """The whitened vectors of a mixed pile (n, P) that look novel, and the share of the others.
 
-    Labelled vectors are sampled by their `rows`. There are no signs if the pile holds no new class.
+    Labelled vectors are sampled by their `rows`. No vector is left if the pile holds no new class.
     """
     labels = positions(features.classes)
     left = left_out(features.labelled, labels, whiten)[rows]
     known, labels = F.normalize(features.labelled[rows] @ whiten, dim=-1), positions(labels[rows])
     likeness = Likeness(known, left, labels, pile)
-    share, fewest = likeness.share()[0], min(FEWEST_NOVEL / len(pile), 0.5)
-    novel = likeness.lowest(likeness.s, max(NOVEL_USED * (1 - share), fewest) if share else 1)
+    share = likeness.share()[0]
+    if not share:
+        return pile, share
+    novel = likeness.lowest(likeness.s, max(1 - share, min(FEWEST_NOVEL / len(pile), 0.5)))
     missed, part = likeness.missed(novel), float(novel.double().mean())
     chance = math.sqrt(missed * (1 - missed) / len(known) + part * (1 - part) / len(pile))
-    if share and part - missed <= MARGIN + DEVIATIONS * chance:
-        return pile, {}
-    signs = {
-        "left": min(share * missed / part, MOST_LEFT),
-        "out": share,
-        "known": math.log(int(labels.max()) + 1),
-    }
-    return pile[novel], signs
+    return pile[novel] if part - missed > MARGIN + DEVIATIONS * chance else pile[:0], share
 
 
 class Draw:
@@ -254,7 +239,7 @@ def deviation(found: Look) -> float:
 
 
 def _predicted(what: str, found: Look) -> float:
-    weights: dict[str, float] = FITTED[found.pile][what]
+    weights: dict[str, float] = FITTED[what]
     return weights[""] + sum(weights[name] * value for name, value in found.signs.items())
 
 
@@ -266,7 +251,8 @@ def judged(
         return 0.0, None
     if len(features.pile) < FEW:
         return math.exp(found.signs["peak"]), None
-    errors = torch.tensor(list(_errors(features, config, random)), dtype=torch.float64).view(-1, 2)
+    alike = replace(features, mixed=found.share > 0)
+    errors = torch.tensor(list(_errors(alike, config, random)), dtype=torch.float64).view(-1, 2)
     squares = errors.square().sum(0)
     by_peak = bool(BETTER**2 * squares[0] < squares[1])
     more = (float(squares[0 if by_peak else 1]) + PRIOR) / (len(errors) + PRIOR)
