@@ -136,3 +136,10 @@ def test_images_that_are_gone_and_other_images(moved: tuple[Path, Path], run: Fi
     refused(1, ("relocate", mine, *options(Path("nowhere"))), "nowhere/known does not exist")
     refused(2, ("relocate", run.path, *options(place)), "cannot be combined with a benchmark")
     assert contents(mine) == before
+
+
+def test_answers_are_written_to_a_csv_or_a_folder(run: Finished, images: OwnImages) -> None:
+    refused(2, ("predict", run.path, images.pile, "--out", "answers.parquet"), "not a .parquet file")
+    Path("out.d").mkdir()
+    assert "out.d: " in works("predict", run.path, images.pile, "--out", "out.d")
+    assert len([*Path("out.d").glob("*.parquet")]) == 1

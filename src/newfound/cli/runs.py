@@ -53,7 +53,8 @@ def predict(
     workers: opt.Workers = None,
 ) -> None:
     """Assign new images to the known and novel classes of a run."""
-    if engine == "ray" or "://" in images or (out and ("://" in out or not Path(out).suffix)):
+    remote = "://" in images or (out is not None and "://" in out)
+    if engine == "ray" or remote or (out and (Path(out).is_dir() or not Path(out).suffix)):
         place = out or str(run / "predictions")
         where = Workers(engine, address, workers)
         done = predict_parts(Review.open(run), images, place, strict, where)
@@ -62,6 +63,8 @@ def predict(
         return
     folder, target = Folder(run), Path(out) if out else run / "predictions.csv"
     source = folder.request().source
+    if target.suffix.lower() != ".csv":
+        raise UsageError(f"--out must be a CSV or a folder, not a {target.suffix} file.")
     if target.exists() and not overwrite:
         raise UsageError(f"{target} already exists. Add --overwrite to replace it, or choose another --out.")
     check_writable(target)
