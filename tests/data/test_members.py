@@ -78,6 +78,14 @@ def test_a_data_set_of_tar_files(known: Path, pile: Path) -> None:
     assert from_folders(known, pile, 2).fingerprint() == data.fingerprint()
     one = from_folders(known, pile / "part-001.tar", 2)
     assert len(one.split.unlabelled) == 4
+    for place in (pile.parent / "pile" / "*.tar", pile / "part-*.tar", f"file://{pile}"):
+        assert from_folders(known, place, 2).fingerprint() == data.fingerprint()
+
+
+def test_tar_files_in_subfolders_are_found(tmp_path: Path, known: Path, pile: Path) -> None:
+    data = from_folders(known, pile, 1)
+    shutil.move(known, tmp_path / "deep" / "known")
+    assert from_folders(tmp_path / "deep", pile, 1).fingerprint() == data.fingerprint()
 
 
 def test_members_are_read_like_files(pile: Path) -> None:

@@ -18,6 +18,7 @@ import newfound
 import tests.run.quarters
 from newfound.core.errors import DataError, NewfoundError, UsageError
 from newfound.data import archives
+from newfound.data.archives import Tar, blocks
 from newfound.data.parquet import Manifest
 from newfound.data.vectors import from_embedding_files, read_embeddings
 from newfound.run.embed import embed
@@ -66,9 +67,44 @@ def test_tar_files_are_embedded_part_by_part(
     assert (report.images, report.before) == (20, 2)
     assert vectors(tmp_path / "out") == of_files(files, tmp_path / "plain")
     assert read_embeddings(tmp_path / "out").vectors.names[0].startswith(str(tmp_path / "part-"))
-    (tmp_path / "part-3.tar").write_text("no tar file")
-    with pytest.raises(DataError, match=r"part-3\.tar is not a tar file"):
-        newfound.embed(tmp_path, "quarters", tmp_path / "out", verbose=False)
+
+
+def test_a_damaged_tar_file_is_left_out_as_a_whole(files: list[Path], tmp_path: Path) -> None:
+    pytest.importorskip("webdataset")
+    (tmp_path / "tars" / "more").mkdir(parents=True)
+    for place in (0, 1):
+        with tarfile.open(tmp_path / "tars" / "more" / f"part-{place}.tar", "w") as tar:
+            for path in files[20 * place : 20 * (place + 1)]:
+                tar.add(path, path.name)
+    whole = (tmp_path / "tars" / "more" / "part-1.tar").read_bytes()
+    (tmp_path / "tars" / "more" / "part-1.tar").write_bytes(whole[: whole.index(b"PNG") + 100])
+    (tmp_path / "tars" / "part-2.tar").write_text("no tar file")
+    out = tmp_path / "out"
+    report = newfound.embed(tmp_path / "tars", "quarters", out, verbose=False)
+    assert report.images == 20
+    assert [line.removeprefix(f"{tmp_path}/tars/") for line in report.left_out] == [
+        "more/part-1.tar is not a tar file, or it is cut short.",
+        "part-2.tar is not a tar file, or it is cut short.",
+    ]
+    with pytest.raises(DataError, match=r"part-1\.tar is not a tar file, or it is cut short"):
+        newfound.embed(tmp_path / "tars", "quarters", out, strict=True, verbose=False)
+    (tmp_path / "tars" / "more" / "part-1.tar").write_bytes(whole)
+    report = newfound.embed(tmp_path / "tars", "quarters", out, verbose=False)
+    assert (report.images, report.before, len(report.left_out)) == (20, 1, 1)
+
+
+def test_only_so_many_bytes_of_a_tar_file_are_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("webdataset")
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name, size in (("a.png", 30), ("b.png", 80), ("c.png", 20), ("d.png", 81), ("._d.png", 1)):
+            about = tarfile.TarInfo(name)
+            about.size = size
+            tar.addfile(about, io.BytesIO(bytes(size)))
+    monkeypatch.setattr("newfound.data.archives.BLOCK_BYTES", 100)
+    found = [[os.path.basename(name) for name in names] for names, _ in blocks(Tar(str(tmp_path / "a.tar")))]
+    assert found == [["a.png"], ["b.png", "c.png"], ["d.png"]]
 
 
 def test_a_tar_file_names_nothing_outside_itself_and_pipes_are_not_read(
@@ -86,7 +122,7 @@ def test_a_tar_file_names_nothing_outside_itself_and_pipes_are_not_read(
     assert names == {f"tars/a.tar/{each}.png" for each in ("secret", "etc/secret", "b")}
     os.mkfifo(tmp_path / "tars" / "pipe.tar")
     with pytest.raises(DataError, match=r"pipe\.tar: Not a regular file"):
-        newfound.embed(tmp_path / "tars", "quarters", tmp_path / "out", verbose=False)
+        newfound.embed(tmp_path / "tars", "quarters", tmp_path / "out", strict=True, verbose=False)
     os.mkfifo(tmp_path / "out" / "pipe.parquet")
     with pytest.raises(NewfoundError, match=r"Not a regular file: .*pipe\.parquet"):
         newfound.embed(files[0].parent, "quarters", tmp_path / "out", verbose=False)

@@ -126,6 +126,7 @@ def _checked_place(given: object) -> object:
 
 def located(name: str, folder: str | Path = "") -> str:
     """The absolute path of `name`, relative to `folder`; URLs and dataset names stay as they are."""
+    name = name.removeprefix("file://")
     if name.startswith(DATASETS):
         place = name.removeprefix(DATASETS)
         return DATASETS + os.path.abspath(place) if os.path.exists(place.partition(":")[0]) else name

@@ -4,22 +4,24 @@ WebDataset's tar files and Hugging Face datasets are read with their own librari
 not on this machine. Only the part that is being read is in memory.
 """
 
-import os
+import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 
 from newfound.core.errors import DataError
 from newfound.core.files import DATASETS, located, reading
 from newfound.core.registry import library
-from newfound.data.files import SUFFIXES, roots_of
+from newfound.data.files import roots_of, unusable
 from newfound.data.members import dataset, member_name, read_image
 from newfound.data.parquet import opened
 
 ROWS = 4096
 """Images in one part of a dataset or of a list of files."""
 BLOCK = 4096
-"""Images whose bytes are in memory at the same time."""
+"""Images whose bytes are in memory at the same time, at most."""
+BLOCK_BYTES = 2**28
+"""Their size, at most, unless a single image is larger."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,17 @@ class Tar:
     def images(self) -> Iterator[tuple[str, bytes]]:
         expand = library("webdataset", "wds").tariterators.tar_file_expander
         with reading(self.name, "a tar file of images", DataError), opened(self.name) as stream:
-            for file in expand([{"url": self.name, "stream": stream}]):
-                if file and os.path.splitext(file["fname"])[1].lower() in SUFFIXES:
-                    yield f"{self.name}/{member_name(file['fname'])}", file["data"]
+            for file in expand([{"url": self.name, "stream": stream}], handler=partial(_refuse, self.name)):
+                if file and not unusable(name := member_name(file["fname"])):
+                    yield f"{self.name}/{name}", file["data"]
+
+
+def _refuse(name: str, error: Exception) -> bool:
+    """Raise an error that webdataset found in a tar file, without the objects that it adds."""
+    if isinstance(error, tarfile.TarError):
+        raise DataError(f"{name} is not a tar file, or it is cut short.")
+    error.args = error.args[:1]
+    raise error
 
 
 @dataclass(frozen=True)
@@ -84,9 +94,16 @@ def blocks(part: Part) -> Iterator[tuple[Sequence[str], Sequence[bytes] | None]]
     if isinstance(part, Files):
         yield part.paths, None
         return
-    stream = part.images()
-    while block := list(islice(stream, BLOCK)):
-        yield [name for name, _ in block], [content for _, content in block]
+    names, contents, size = list[str](), list[bytes](), 0
+    for name, content in part.images():
+        if names and (len(names) == BLOCK or size + len(content) > BLOCK_BYTES):
+            yield names, contents
+            names, contents, size = [], [], 0
+        names.append(name)
+        contents.append(content)
+        size += len(content)
+    if names:
+        yield names, contents
 
 
 def parts_of(images: str) -> Sequence[Part] | None:

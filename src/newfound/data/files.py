@@ -3,11 +3,12 @@
 import csv
 import json
 import os
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
+from glob import glob
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,7 +17,8 @@ from newfound.core.files import DATASETS, located, read_text, reading
 from newfound.core.registry import library
 from newfound.data.dataset import counted
 from newfound.data.decode import READS_HEIC
-from newfound.data.members import LABELS, dataset, indexed, is_there, label_of, read_image
+from newfound.data.members import LABELS, dataset, indexed, label_of, read_image
+from newfound.data.parquet import matching
 
 _SUFFIXES = ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .tif .tiff .ppm .pgm .pbm .pnm .jp2 .tga .avif"
 HEIC = (".heic", ".heif")
@@ -24,6 +26,8 @@ HEIC = (".heic", ".heif")
 SUFFIXES = frozenset((*_SUFFIXES.split(), *(HEIC if READS_HEIC else ())))
 LIST_SUFFIXES = ("", ".txt", ".list", ".lst")
 """Suffixes of text files with one path per line."""
+COLUMNS = (("path", "image"), ("label", "class"))
+"""Names of the columns of a CSV."""
 MISSING = ("nan", "NaN", "None", "<NA>")
 """What pandas and numpy write for a missing label."""
 File = tuple[str, str]
@@ -32,13 +36,13 @@ File = tuple[str, str]
 
 def image_files(folder: Path) -> list[str]:
     """All images below `folder`, sorted, without hidden files and folders."""
-    return sorted(path for path in _files(folder) if not _unusable(path))
+    return sorted(path for path in _files(folder) if not unusable(path))
 
 
 def other_files(source: Path) -> list[str]:
     """One line about the unused files of a folder and their most common kinds; empty if there are none."""
     files = _files(source) if source.is_dir() and roots_of(str(source)) is None else ()
-    kinds = Counter(filter(None, map(_unusable, files)))
+    kinds = Counter(filter(None, map(unusable, files)))
     common = [f"{number:,} {kind}" for kind, number in kinds.most_common()]
     line = f"{source}: {counted(kinds.total(), 'other file')} ({shortened(common, 5)}){_heic(kinds)}"
     return [line] if kinds else []
@@ -50,7 +54,7 @@ def labelled_files(source: Path) -> tuple[list[File], list[str]]:
     Class names are stripped of spaces. Tar files and datasets bring their own labels.
     """
     if (roots := roots_of(str(source))) is not None:
-        return [(path, _label(path)) for path in _members(roots)], []
+        return _members(roots, labelled=True), []
     if os.path.isfile(source) and not _is_image(source.name):
         return read_csv(source), []
     if not os.path.isdir(source):
@@ -65,7 +69,7 @@ def labelled_files(source: Path) -> tuple[list[File], list[str]]:
         raise DataError(
             f"{source} must contain one subfolder of images per known class; it has "
             f"{counted(len(classes), 'empty subfolder')} and {counted(len(loose), 'image')} outside them"
-            f"{_heic(map(_unusable, _files(source)))}."
+            f"{_heic(map(unusable, _files(source)))}."
         )
     left_out = [f"{source / name}: not in a class folder" for name in sorted(loose)]
     left_out += [f"{source / name}: class folder without images" for name in classes if not by_class[name]]
@@ -80,7 +84,7 @@ def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
     """
     suffix = source.suffix.lower() if os.path.isfile(source) else None
     if (roots := roots_of(str(source))) is not None:
-        files = [(path, "") for path in _members(roots)]
+        files = _members(roots, labelled=False)
     elif os.path.isdir(source):
         files = [(path, "") for path in image_files(source)]
     elif suffix in SUFFIXES:
@@ -93,7 +97,7 @@ def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
     else:
         _refuse(source, role, f"a folder of images, a CSV, a .txt list of files or an image ({_SUFFIXES})")
     if not files:
-        heic = _heic(map(_unusable, _files(source))) if os.path.isdir(source) else ""
+        heic = _heic(map(unusable, _files(source))) if os.path.isdir(source) else ""
         raise DataError(
             f"{source} contains no images ({_SUFFIXES}){heic}. A CSV can list files with other names."
         )
@@ -106,29 +110,30 @@ def read_csv(source: Path) -> list[File]:
     Without a header these are the first two columns. Relative paths start at the folder of the CSV. An empty
     label means none, as do nan and None.
     """
+    rows = _rows(source)
+    first = next(rows, [])
+    header = [cell.lower() for cell in first]
+    columns = [next((header.index(name) for name in names if name in header), None) for names in COLUMNS]
+    if columns[0] is None:
+        if first and not (_is_image(first[0]) or os.path.isfile(os.path.join(source.parent, first[0]))):
+            raise DataError(
+                f"{source} needs a column named path or image, or rows that start with a path, and commas "
+                f"between cells; its first row is {','.join(first)!r}."
+            )
+        rows, columns = chain([first] if first else [], rows), [0, 1]
+    cells = ([row[at] if at is not None and at < len(row) else "" for at in columns] for row in rows)
+    return [(_joined(source, path), "" if label in MISSING else label) for path, label in cells]
+
+
+def _rows(source: Path) -> Iterator[list[str]]:
+    """The rows of a CSV that are not empty."""
     reader = csv.reader(StringIO(read_text(source), newline=""), strict=True)
     try:
-        cells = [[cell.strip() for cell in row] for row in reader]
+        for row in reader:
+            if any(cells := [cell.strip() for cell in row]):
+                yield cells
     except csv.Error as error:
         raise DataError(f"{source} is not a valid CSV: {error}, line {reader.line_num}.") from None
-    rows = [row for row in cells if any(row)]
-    header = [cell.lower() for cell in rows[0]] if rows else []
-    for name, other in (("path", "image"), ("label", "class")):
-        if name not in header and other in header:
-            header[header.index(other)] = name
-    if "path" in header:
-        rows = rows[1:]
-    elif rows and not (_is_image(rows[0][0]) or os.path.isfile(os.path.join(source.parent, rows[0][0]))):
-        raise DataError(
-            f"{source} needs a column named path or image, or rows that start with a path, and commas "
-            f"between cells; its first row is {','.join(rows[0])!r}."
-        )
-    else:
-        header = ["path", "label"]
-    by_name = [dict(zip(header, row, strict=False)) for row in rows]  # rows may be shorter or longer
-    labels = ("" if label in MISSING else label for label in (row.get("label", "") for row in by_name))
-    paths = (_joined(source, row.get("path", "")) for row in by_name)
-    return list(zip(paths, labels, strict=True))
 
 
 def _joined(source: Path, name: str) -> str:
@@ -139,53 +144,55 @@ def _joined(source: Path, name: str) -> str:
 def roots_of(source: str) -> list[str] | None:
     """The tar files that `source` names, or the dataset; None if it is neither.
 
-    Tar files are given as a folder, a pattern such as part-{000..123}.tar, or a single file. A folder that
-    also holds images is an ordinary folder.
+    Tar files are given as a folder, a pattern such as part-{000..123}.tar or part-*.tar, or a single file. A
+    folder that also holds images is an ordinary folder.
     """
     if source.startswith(DATASETS):
         return [located(source)]
     roots = [source]
     if os.path.isdir(source):
-        names = next(os.walk(source, onerror=_refuse_folder))[2]
-        roots = sorted(os.path.join(source, name) for name in names if name.endswith(".tar"))
-        if roots and any(map(_is_image, _files(Path(source)))):
-            return None
+        roots = []
+        for path in _files(Path(source)):
+            if _is_image(path):
+                return None
+            roots += [path] * path.endswith(".tar")
+        roots.sort()
     elif "{" in source and not os.path.exists(source):
         roots = list(library("braceexpand", "wds").braceexpand(source))
+    elif source.endswith("*.tar"):
+        roots = sorted(glob(source)) if "://" not in source else matching(source)
     return roots if roots and all(root.endswith(".tar") for root in roots) else None
 
 
-def _members(roots: Sequence[str]) -> Iterator[str]:
-    """The paths of the images in tar files or in a dataset."""
+def _members(roots: Sequence[str], labelled: bool) -> list[File]:
+    """The images in tar files or in a dataset, with their labels if they are `labelled`."""
+    files: list[File] = []
     for root in roots:
         if root.startswith(DATASETS):
-            yield from (f"{root}/{row}" for row in range(len(dataset(root).rows)))
-        elif re.match(r"\w{2,}:/", root):
-            raise DataError(f"{root} is not on this machine. Embed its images, or copy it.")
+            images = dataset(root)
+            labels = images.labels if labelled and images.labels else [""] * len(images.rows)
+            files += [(f"{root}/{row}", label) for row, label in enumerate(labels)]
         else:
-            yield from (path for name in indexed(root) if not _unusable(path := f"{root}/{name}"))
+            names = indexed(root)
+            there = {*names} if labelled else set()
+            found = (name for name in names if not unusable(name))
+            files += [(f"{root}/{name}", _label(root, name, there) if labelled else "") for name in found]
+    return files
 
 
-def _label(path: str) -> str:
-    """The label of an image in a dataset or a tar file.
-
-    In a tar file it is in NAME.cls or NAME.json beside the image, or else the name of its folder.
-    """
-    if path.startswith(DATASETS):
-        root, _, row = path.rpartition("/")
-        labels = dataset(root).labels
-        return labels[int(row)] if labels else ""
-    folder, name = os.path.split(path)
-    stem = os.path.join(folder, name.partition(".")[0])
-    if is_there(f"{stem}.cls"):
-        with reading(f"{stem}.cls", "a class", DataError):
-            return read_image(f"{stem}.cls").decode().strip()
-    if is_there(f"{stem}.json"):
-        with reading(f"{stem}.json", "a file of JSON", DataError):
-            said = json.loads(read_image(f"{stem}.json"))
+def _label(tar: str, name: str, there: Collection[str]) -> str:
+    """The label of an image in a tar file: what NAME.cls or NAME.json beside it says, or else its folder."""
+    folder, _, file = name.rpartition("/")
+    stem = f"{folder}/{file.partition('.')[0]}".lstrip("/")
+    if (beside := f"{stem}.cls") in there:
+        with reading(f"{tar}/{beside}", "a class", DataError):
+            return read_image(f"{tar}/{beside}").decode().strip()
+    if (beside := f"{stem}.json") in there:
+        with reading(f"{tar}/{beside}", "a file of JSON", DataError):
+            said = json.loads(read_image(f"{tar}/{beside}"))
             if found := [said[key] for key in LABELS if isinstance(said, dict) and key in said]:
                 return label_of(found[0])
-    return "" if os.path.isfile(folder) else os.path.basename(folder).strip()
+    return os.path.basename(folder).strip()
 
 
 def distinct(files: Sequence[File]) -> tuple[dict[str, File], list[tuple[File, File]]]:
@@ -227,7 +234,7 @@ def _refuse(source: Path, role: str, expected: str) -> NoReturn:
     raise DataError(f"Cannot read the {role} images: {source} {problem} {expected}{heic}.")
 
 
-def _unusable(path: str) -> str:
+def unusable(path: str) -> str:
     """Why a file is not used, or an empty string."""
     if os.path.basename(path).startswith("."):
         return "hidden"

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from newfound.core.calls import public
 from newfound.core.errors import DataError, Hint, RunError, UsageError, shortened
-from newfound.core.files import DATASETS, AnyPath, AnyPlace, located, read_record, write_record
+from newfound.core.files import DATASETS, AnyPath, AnyPlace, free_memory, located, read_record, write_record
 from newfound.core.settings import Positive
 from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.data.dataset import (
@@ -36,7 +36,9 @@ from newfound.data.vectors import Frozen, vector_look
 
 log = logging.getLogger(__name__)
 RESIDENT_BYTES = 16 * 2**30
-"""Sets with more bytes of pixels are streamed."""
+"""Sets with more bytes of pixels are streamed,"""
+RESIDENT_SHARE = 0.4
+"""and those that would take more than this share of the free memory."""
 NO_CLASS = ("", UNSORTED)
 """Images with these labels join the pile."""
 SOME, MANY = 200, 10_000
@@ -73,7 +75,10 @@ def from_folders(
     result, so that the same files are not checked again.
     """
     # Absolute paths, so that files have the same names from any working directory.
-    labelled, unlabelled = Path(located(str(labelled))), Path(located(str(unlabelled)))
+    places = located(str(labelled)), located(str(unlabelled))
+    if remote := [place for place in places if "://" in place]:
+        raise DataError(f"{remote[0]} is not on this machine. Embed its images, or copy it.")
+    labelled, unlabelled = map(Path, places)
     if subset and num_novel is None:
         raise UsageError("A subset of your own images needs the number of novel classes.", Hint.NUM_NOVEL)
     known, others, skipped = _distinct_files(labelled, unlabelled, pile)
@@ -119,8 +124,8 @@ def usual_side(source: Source) -> int:
     """The side that a user's own images get by default, judging by some of them."""
     if not source.labelled or not source.unlabelled:
         return 0
-    files = labelled_files(Path(source.labelled))[0] + unlabelled_files(Path(source.unlabelled))
-    paths = [path for path, _ in files]
+    places = (("labelled", source.labelled), ("unlabelled", source.unlabelled))
+    paths = [path for role, place in places for path, _ in unlabelled_files(Path(place), role)]
     return _side(paths[:: max(len(paths) // SOME, 1)])[0]
 
 
@@ -236,7 +241,7 @@ def _digest_of(paths: Sequence[str]) -> str:
 
 def is_resident(count: int, size: Size) -> bool:
     """Whether this many images are kept in memory."""
-    return 3 * count * size[0] * size[1] <= RESIDENT_BYTES
+    return 3 * count * size[0] * size[1] <= min(RESIDENT_BYTES, RESIDENT_SHARE * free_memory())
 
 
 def _distinct_files(

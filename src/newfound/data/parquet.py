@@ -199,9 +199,14 @@ def parquet_files(folder: str) -> list[str]:
     """The Parquet files in a folder, or below a URL."""
     if "://" not in folder:
         return sorted(map(str, Path(folder).glob("*.parquet")))
-    system, root = fsspec.core.url_to_fs(folder)
+    return matching(f"{folder}/*.parquet")
+
+
+def matching(url: str) -> list[str]:
+    """The files in an object store whose URL matches one with `*`."""
+    system, pattern = fsspec.core.url_to_fs(url)
     system.invalidate_cache()  # other processes may have written there
-    return sorted(map(system.unstrip_protocol, system.glob(f"{root}/*.parquet")))
+    return sorted(map(system.unstrip_protocol, system.glob(pattern)))
 
 
 def _put(path: str, content: bytes) -> None:

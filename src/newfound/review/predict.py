@@ -8,6 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from newfound.core.errors import DataError
 from newfound.core.files import check_apart, check_writable, located
 from newfound.data.archives import Part, Table, parts_of
 from newfound.data.dataset import counted
@@ -27,7 +28,8 @@ def predict_parts(review: Review, images: str, out: str, strict: bool, workers: 
     Finished parts are kept, whatever stops the call.
     """
     import_pyarrow()  # before any work
-    images, answers, is_local = located(images), Answers(out, answered(review)), "://" not in out
+    images, out = located(images), located(out)
+    answers, is_local = Answers(out, answered(review)), "://" not in out
     if is_local:
         check_writable(Path(out) / "predictions")
         check_apart(Path(out), review.source.labelled, review.source.unlabelled, images)
@@ -85,7 +87,12 @@ class Worker:
         self.answers, self.copies = answers, self.review.copies()
 
     def __call__(self, part: Part | Table) -> Done:
-        found = [self.review.sorted(each, self.copies) for each in self.predictor.part(part)]
+        try:
+            found = [self.review.sorted(each, self.copies) for each in self.predictor.part(part)]
+        except DataError as error:
+            if self.predictor.strict or isinstance(part, Table):
+                raise
+            return 0, [error.message]
         failed = [each for block in found for each in block.left_out]
         rows = [row for block in found for row in block.rows()]
         if rows:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from newfound.core.encoder import Encoder
-from newfound.core.files import check_writable
+from newfound.core.errors import DataError
+from newfound.core.files import check_writable, located
 from newfound.core.source import Source
 from newfound.data.archives import Files, Part, blocks, parts_of
 from newfound.data.dataset import counted
@@ -50,7 +51,7 @@ def embed(
     identified by their content, are reused.
     """
     import_pyarrow()  # before any work
-    images, out = str(images), str(out)
+    images, out = located(str(images)), located(str(out))
     parts = parts_of(images)
     network, version = version_of(encoder)
     embedder = _embedder(network, views)
@@ -142,12 +143,17 @@ class Worker:
 
     def __call__(self, part: Part) -> Done:
         images, vectors, digests, failed = list[str](), list[Tensor](), list[str](), list[str]()
-        for names, contents in blocks(part):
-            for batch in self.embedder.files(names, self.strict, contents):
-                images += [names[row] for row in batch.rows]
-                vectors.append(batch.vectors)
-                digests += batch.digests
-                failed += batch.failed
+        try:
+            for names, contents in blocks(part):
+                for batch in self.embedder.files(names, self.strict, contents):
+                    images += [names[row] for row in batch.rows]
+                    vectors.append(batch.vectors)
+                    digests += batch.digests
+                    failed += batch.failed
+        except DataError as error:
+            if self.strict:
+                raise
+            return 0, [error.message]
         if images:
             self.shards.publish(self.shards.file_of(part), images, torch.cat(vectors).numpy(), digests)
         return len(images), failed

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from newfound.data.archives import ROWS, Files, Part, Rows, Table
 from newfound.data.dataset import counted
 from newfound.data.folders import pile_files
 from newfound.data.parquet import PartFolder, num_rows
+from newfound.run.events import duration
 
 log = logging.getLogger(__name__)
 P = TypeVar("P")
@@ -104,11 +106,12 @@ def work_through(parts: Sequence[P], make: Callable[[], Work[P]], workers: Worke
         results = _on_cluster(parts, make, workers)
     else:
         results = map(make(), parts) if parts else iter(())
-    done, left_out = 0, list[str]()
+    done, left_out, start = 0, list[str](), time.monotonic()
     for place, (number, failed) in enumerate(results, start=1):
         done += number
         left_out += failed
-        log.info(f"part {place:,}/{len(parts):,}, {counted(done, 'image')}")
+        left = (time.monotonic() - start) / place * (len(parts) - place)
+        log.info(f"part {place:,}/{len(parts):,}, {counted(done, 'image')}, {duration(left)} left")
     return done, left_out
 
 

@@ -176,8 +176,7 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
     look, vectors = split.look, split.look.kind == "vectors"
     n_l, n_u, task = len(data.split.labelled), len(data.split.unlabelled), split.task
     each = data.split.unlabelled.size[0] * look.size * 2 if vectors else 3 * look.stored**2
-    resident = vectors or is_resident(max(n_l, n_u), (look.stored, look.stored))
-    kept = each * (n_l + len(split.unlabelled)) if resident else 0
+    kept = each * sum(map(len, filter(_is_kept, (split.labelled, split.unlabelled))))
     predicted = n_u * (4 * (task.num_classes + task.num_novel) + 2 * dim)
     on_gpu = device.type == "cuda"
     return Plan(
@@ -186,7 +185,7 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
         sample=len(split.unlabelled),
         look=look,
         data=each * (n_l + n_u),
-        resident=resident and len(split.unlabelled) == n_u,
+        resident=_is_kept(data.split.unlabelled) and len(split.unlabelled) == n_u,
         host=int(recipe.run.devices * (PROGRAM + kept) + 3 * predicted + (0 if on_gpu else training)),
         loaded=sum(
             each.pixels.untyped_storage().nbytes()
@@ -199,6 +198,13 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
         estimated=data.num_novel is None,
         embedding=embedding,
     )
+
+
+def _is_kept(images: ImageSet) -> bool:
+    """Whether images are kept in memory once they have been read."""
+    if not isinstance(images, StreamedImages):
+        return True
+    return not images.checked and is_resident(len(images), images.size)
 
 
 def _measured(
