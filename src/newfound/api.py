@@ -51,6 +51,7 @@ def from_run(
     out: AnyPath,
     *,
     unlabelled: AnyPath | None = None,
+    embeddings: AnyPlace | None = None,
     num_novel: Positive | None = None,
     pile: PileKind | None = None,
 ) -> Dataset:
@@ -58,10 +59,11 @@ def from_run(
 
     Labelled images stay labelled; those of the pile are labelled if their class was named or accepted, or if
     they were moved into a class. All others form the new pile, together with the `unlabelled` images: a
-    folder, a CSV or a list.
+    folder, a CSV or a list. If `run` is on embeddings, pass those of new images as `embeddings`.
     """
     new = None if unlabelled is None else Path(unlabelled)
-    return load(next_source(Review.open(run), Folder(Path(out)), new, num_novel, pile))
+    vectors = None if embeddings is None else str(embeddings)
+    return load(next_source(Review.open(run), Folder(Path(out)), new, num_novel, pile, vectors))
 
 
 @public

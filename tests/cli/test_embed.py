@@ -21,7 +21,10 @@ from newfound.data import parquet
 from newfound.data.vectors import read_embeddings
 from newfound.engine import embedding
 from newfound.engine.embedding import Embedded, Embedder
+from newfound.review.review import Review
+from newfound.run.folder import Folder
 from newfound.run.pile import Pile
+from newfound.run.trained import Pictures
 from tests.cli.calls import newfound, refused, textures, works
 
 pytest.importorskip("pyarrow")
@@ -177,6 +180,53 @@ def test_the_verbs_take_embeddings(
     embed(photographs / "pile", new)
     refused(1, ("predict", run, new), "colours@two", "colours@one")
     assert "novel-2" in works("predict", run, feats)
+
+
+def test_vectors_of_new_images_join_a_reviewed_run(
+    photographs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They keep to the run's classes, their ids and its encoder; copies of its images stay out."""
+    feats, new, first, second = (tmp_path / name for name in ("feats", "new-feats", "first", "second"))
+    embed(photographs, feats, "--views", "2")
+    known = ("--labelled", photographs / "known")
+    works("discover", "centroids", "--embeddings", feats, *known, "--num-novel", "2", "--out", first)
+    kept, moved = Review.open(first).names[4], Review.open(first).assignments.images[0]
+    works("classes", first, "rename", f"{kept}=kept")
+    works("classes", first, "move", "unsorted", moved)
+    more = textures(tmp_path / "more", (60, 60, 60), 8, 12)
+    shutil.copy(min((photographs / "pile").rglob("*.png")), more / "copy.png")
+    call = ("discover", "--from", first, "--num-novel", "1", "--out", second)
+    refused(2, (*call, "--unlabelled", more), "images cannot join. Run newfound embed first")
+    embed(more, tmp_path / "one-view")
+    refused(1, (*call, "--embeddings", tmp_path / "one-view"), "has 1 view of each image, the run 2")
+    with monkeypatch.context() as patch:
+        patch.setattr(Colours, "revision", "two")
+        embed(more, tmp_path / "two", "--views", "2")
+    refused(1, (*call, "--embeddings", tmp_path / "two"), "colours@two, not colours@one")
+
+    embed(more, new, "--views", "2")
+    told = works(*call, "--embeddings", new)
+    assert "1 new image left out: copies" in told
+    found, settled = Review.open(second), int(Review.open(first).settled.sum())
+    assert len(found.assignments.images) == 20 - settled + 8
+    assert moved in found.assignments.images
+    assert str(more / "copy.png") not in found.assignments.images
+    assert {4: "kept", 6: "novel-1"}.items() <= found.names.items()
+    assert len(Pictures.load(Folder(second))([0], 8)) == 1
+    same = works(*call, "--embeddings", new, "--resume")
+    assert same.splitlines()[-1] == told.splitlines()[-1]
+    data = library.from_run(first, tmp_path / "python", embeddings=new, num_novel=1)
+    assert data.split.unlabelled.names == found.assignments.images
+    assert "kept" in works("predict", second, feats)
+    works("export", second, tmp_path / "sorted")
+    assert len(list((tmp_path / "sorted").glob("*/*.png"))) == len(found.assignments.images)
+
+    works("classes", second, "rename", "novel-1=new")
+    last = works(
+        "discover", "--from", second, "--embeddings", feats, "--num-novel", "1", "--out", tmp_path / "3"
+    )
+    assert f"{found.folder.path}: " in last
+    assert {4: "kept", 6: "new"}.items() <= Review.open(tmp_path / "3").names.items()
 
 
 def test_a_plan_embeds_some_images_and_writes_nothing(photographs: Path, tmp_path: Path) -> None:

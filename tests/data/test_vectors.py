@@ -19,7 +19,7 @@ from newfound.data.augment import Augmenter, evaluation_view
 from newfound.data.augment.recipes import Perturb
 from newfound.data.loader import Loader
 from newfound.data.parquet import Made, Shards
-from newfound.data.vectors import Vectors, from_embeddings, read_embeddings, unit_vectors
+from newfound.data.vectors import Vectors, from_embeddings, joined_embeddings, read_embeddings, unit_vectors
 from newfound.run.folder import Folder
 from newfound.run.pile import Assignments
 from newfound.run.preflight import preflight
@@ -228,6 +228,19 @@ def test_a_run_on_vectors_predicts_vectors(tmp_path: Path) -> None:
     np.save(tmp_path / "new.npy", new[:, :5])
     with pytest.raises(DataError, match="5 features"):
         newfound.predict(tmp_path / "run", tmp_path / "new.npy")
+
+
+def test_vectors_of_new_images_are_joined(tmp_path: Path) -> None:
+    """An image that is in several files has the first of its vectors."""
+    vectors = np.eye(5)
+    for name, rows in {"old": [0, 1], "new": [1, 2, 3], "newer": [3, 0, 4]}.items():
+        np.save(tmp_path / f"{name}.npy", vectors[rows] * (-1 if name == "newer" else 1))
+        (tmp_path / f"{name}.txt").write_text("\n".join(map(str, rows)))
+    places = [str(tmp_path / f"{name}.npy") for name in ("old", "new", "newer")]
+    found = joined_embeddings(places[0], places[1:]).vectors
+    assert [Path(name).name for name in found.names] == ["0", "1", "2", "3", "4"]
+    signed = vectors * [[1], [1], [1], [1], [-1]]
+    assert (found.fetch(torch.arange(5))[:, 0].numpy() == signed).all()
 
 
 @pytest.mark.parametrize("name", [None, 5, ["a"]])

@@ -106,3 +106,5 @@ def test_refused(mine: Review, tmp_path: Path) -> None:
     other = Review(write_run(tmp_path / "other", logits_of(CLUSTERS), source=Source(benchmark="digits")))
     with pytest.raises(UsageError, match="not a run on your own image files"):
         next_source(other, Folder(tmp_path / "next"))
+    with pytest.raises(UsageError, match="a run on images, which embeddings cannot join"):
+        next_source(mine, Folder(tmp_path / "next"), embeddings=str(tmp_path / "new.npy"))

@@ -42,6 +42,7 @@ HINTS: Mapping[Hint, str] = {
     Hint.MEMORY: "Free some, or use a smaller batch_size or --size.",
     Hint.SAMPLE: "Free some, set a smaller sample=, or run on some of the vectors and predict the others.",
     Hint.EMBED: "Free some, or run newfound embed first and use --embeddings.",
+    Hint.JOIN: "Run newfound embed first and use --embeddings.",
     Hint.NO_STRICT: "Fix or remove the file, or leave out --strict.",
 }
 """Hint → its wording."""

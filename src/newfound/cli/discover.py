@@ -68,7 +68,7 @@ def discover(
             "--from",
             metavar="RUN",
             help="Continue from a reviewed run: its labelled images, and those whose class was named or "
-            "accepted, are labelled; all others, and those of --unlabelled, form the pile.",
+            "accepted, are labelled; all others, and those of --unlabelled or --embeddings, form the pile.",
         ),
     ] = None,
     until: Annotated[
@@ -121,10 +121,10 @@ def _source(follows: Path | None, out: Path | None, *images: Any) -> Source:
     if follows is None:
         return opt.source_of(*images)
     data, data_dir, subset, labelled, unlabelled, size, _, num_novel, embeddings, pile = images
-    if out is None or any((data, data_dir, subset, labelled, size, embeddings)):
-        raise UsageError("--from needs --out, and takes no data options except --unlabelled.")
+    if out is None or any((data, data_dir, subset, labelled, size)):
+        raise UsageError("--from needs --out, and no data options except --unlabelled or --embeddings.")
     new = Path(unlabelled) if unlabelled else None
-    return next_source(Review.open(follows), Folder(out), new, opt.number_of(num_novel), pile)
+    return next_source(Review.open(follows), Folder(out), new, opt.number_of(num_novel), pile, embeddings)
 
 
 def _show(results: Results, run: Run) -> None:

@@ -30,6 +30,7 @@ class Hint(Enum):
     MEMORY = "Free some, or use a smaller batch_size or smaller images."
     SAMPLE = "Free some, set a smaller sample, or run on some of the vectors and predict the others."
     EMBED = "Free some, or embed them first and use the embeddings."
+    JOIN = "Embed them first and pass the embeddings."
     NO_STRICT = "Fix or remove the file, or omit strict."
 
 

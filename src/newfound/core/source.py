@@ -47,6 +47,8 @@ class Source(BaseModel, extra="forbid", frozen=True):
     """The fingerprint of images that were passed in Python and cannot be loaded again."""
     embeddings: str | None = None
     """The files of vectors that replace the images."""
+    more_embeddings: tuple[str, ...] = ()
+    """The files of vectors that joined them in later runs."""
     embedded_by: EncoderVersion | None = None
     """The encoder of these vectors, if their files name it; otherwise the frozen encoder of the images."""
     views: Positive = 1

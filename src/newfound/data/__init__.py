@@ -56,7 +56,13 @@ def load(
     elif source.labelled and source.embeddings:
         from newfound.data.vectors import from_embedding_files
 
-        dataset = from_embedding_files(source.embeddings, source.labelled, source.num_novel, pile=source.pile)
+        dataset = from_embedding_files(
+            source.embeddings,
+            source.labelled,
+            source.num_novel,
+            pile=source.pile,
+            more=source.more_embeddings,
+        )
         assert dataset.source is not None
         source = source.model_copy(update={"embedded_by": dataset.source.embedded_by})
     elif source.labelled and source.unlabelled:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from io import StringIO
+from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol, Self, runtime_checkable
 
@@ -23,7 +24,7 @@ from newfound.core.seed import generator
 from newfound.core.settings import Count
 from newfound.core.source import UNSORTED, EncoderVersion, PileKind, Source
 from newfound.data.arrays import UNLABELLED, Labels, encoded
-from newfound.data.dataset import Dataset, Look, Split, own_dataset
+from newfound.data.dataset import Dataset, Look, Split, counted, own_dataset
 from newfound.data.files import labelled_files
 from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.parquet import Floats, Made, RowGroup, Rows, parquet_files, read_parquet
@@ -103,6 +104,17 @@ class StoredVectors(ImageSet):
         found = Vectors(torch.cat(list(self._chunks())), self.names, self.device)
         found.digests = self.contents()
         return found
+
+    def joined(self, others: "StoredVectors") -> "StoredVectors":
+        """These vectors, then those of `others` whose images are not among them, by path or content."""
+        names, digests = {*self.names}, {*self.contents()}
+        theirs = zip_longest(others.names, others.contents())
+        new = [
+            row for row, (name, digest) in enumerate(theirs) if name not in names and digest not in digests
+        ]
+        fresh = others.select(torch.tensor(new, dtype=torch.long))
+        rows = torch.cat([self.rows, fresh.rows + int(self._ends[-1])])
+        return StoredVectors([*self.parts, *fresh.parts], rows, [*self.names, *fresh.names], self.device)
 
     def contents(self) -> list[str]:
         """The digests that the files contain; empty if some are missing."""
@@ -270,13 +282,15 @@ def from_embedding_files(
     num_novel: int | None = None,
     *,
     pile: PileKind | None = None,
+    more: tuple[str, ...] = (),
 ) -> Dataset:
     """A data set of the vectors in files (see `read_embeddings`) and of labelled images.
 
-    `labelled` is a CSV or a folder with one subfolder per class; all other vectors are unlabelled.
+    `labelled` is a CSV or a folder with one subfolder per class; all other vectors are unlabelled. `more` are
+    files of further images.
     """
     table, known = str(embeddings), Path(labelled)
-    found = read_embeddings(table)
+    found = joined_embeddings(table, more)
     names = found.vectors.names
     rows = {name: row for row, name in enumerate(names)}
     if len(rows) < len(names):
@@ -288,7 +302,12 @@ def from_embedding_files(
     given = encoded(np.array([labels.get(name, str(UNLABELLED)) for name in names]), len(names))
     dataset = _dataset(found.vectors, *given, num_novel, pile)
     source = Source(
-        embeddings=table, labelled=str(known), num_novel=num_novel, pile=pile, embedded_by=found.encoder
+        embeddings=table,
+        more_embeddings=more,
+        labelled=str(known),
+        num_novel=num_novel,
+        pile=pile,
+        embedded_by=found.encoder,
     )
     return replace(dataset, source=source, size_reason=f"by {found.encoder}" if found.encoder else "")
 
@@ -301,6 +320,20 @@ class Embeddings:
     """Named by the absolute paths of the images."""
     encoder: EncoderVersion | None
     """Their encoder, if the files name it."""
+
+
+def joined_embeddings(place: str, more: Sequence[str]) -> Embeddings:
+    """The vectors in files, and those of new images in `more` files, of the same encoder and views."""
+    found = read_embeddings(place)
+    vectors, look = found.vectors, vector_look(found.vectors.size[1])
+    for each in more:
+        others = load_vectors(each, look, found.encoder)
+        if others.size != vectors.size:
+            raise DataError(
+                f"{each} has {counted(others.size[0], 'view')} of each image, the run {vectors.size[0]}."
+            )
+        vectors = vectors.joined(others)
+    return replace(found, vectors=vectors)
 
 
 def read_embeddings(place: str | Path) -> Embeddings:

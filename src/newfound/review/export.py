@@ -176,14 +176,14 @@ def _foreign(review: Review) -> list[str]:
     if not outside:
         return []
     from newfound.data.files import roots_of, unlabelled_files  # imports torch
-    from newfound.data.vectors import read_embeddings
+    from newfound.data.vectors import joined_embeddings
 
     archives = tuple(f"{root}/" for place in places for root in roots_of(str(place)) or ())
     outside = [each for each in outside if not each[1].startswith(archives)]
     lists = [place for place in places if place.is_file()] if outside else []
     allowed = {located(path) for each in lists for path, _ in unlabelled_files(each)}
     if source.embeddings:
-        allowed.update(read_embeddings(source.embeddings).vectors.names)
+        allowed.update(joined_embeddings(source.embeddings, source.more_embeddings).vectors.names)
     return [name for name, path in outside if path not in allowed]
 
 

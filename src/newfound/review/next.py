@@ -3,13 +3,14 @@
 import logging
 from pathlib import Path
 
-from newfound.core.errors import UsageError
+from newfound.core.errors import Hint, UsageError
 from newfound.core.files import check_apart, check_writable, located
 from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.data.dataset import counted
 from newfound.data.decode import digests_of
 from newfound.data.files import MISSING, labelled_files, unlabelled_files
 from newfound.data.members import is_there
+from newfound.data.vectors import read_embeddings
 from newfound.review.review import Review
 from newfound.run.folder import Folder
 from newfound.run.pile import write_csv
@@ -23,23 +24,27 @@ def next_source(
     unlabelled: Path | None = None,
     num_novel: int | None = None,
     pile: PileKind | None = None,
+    embeddings: str | None = None,
 ) -> Source:
     """The source of a run in `out` that continues a reviewed one, whose images it lists in `out`/images.csv.
 
     Labelled images stay labelled, and those whose class the reviewer has settled are labelled too. Classes
-    keep their ids. A run that has begun in `out` keeps its list.
+    keep their ids. New images, `unlabelled` or as `embeddings`, join the pile. A run that has begun in `out`
+    keeps its list.
     """
     before = review.source
     if not before.labelled or before.held_out is not None:
         raise UsageError(f"{review.folder.path} is not a run on your own image files.")
     if before.embeddings and unlabelled:
-        raise UsageError(f"{review.folder.path} is a run on embeddings, which new images cannot join.")
+        raise UsageError(f"{review.folder.path} is a run on embeddings, which images cannot join.", Hint.JOIN)
+    if embeddings and not before.embeddings:
+        raise UsageError(f"{review.folder.path} is a run on images, which embeddings cannot join.")
     if out.config.exists():
         update = {"num_novel": num_novel, "estimated": None, "pile": pile}
         return out.request().source.model_copy(update=update)
     check_apart(out.path, before.labelled, before.unlabelled, str(unlabelled) if unlabelled else None)
     check_writable(out.images)
-    listed = _listed(review, Path(before.labelled), unlabelled)
+    listed = _listed(review, Path(before.labelled), unlabelled, embeddings)
     if lost := sorted({label for _, label in listed} & {*MISSING}):
         raise UsageError(f"{lost[0]!r} means no label in a list of images, so the class needs another name.")
     write_csv(out.images, ("path", "label"), listed)
@@ -56,6 +61,7 @@ def next_source(
         labelled=str(out.images),
         unlabelled=None if before.embeddings else str(out.images),
         embeddings=before.embeddings,
+        more_embeddings=(*before.more_embeddings, *([located(embeddings)] if embeddings else [])),
         num_novel=num_novel,
         pile=pile,
         strict=before.strict,
@@ -65,29 +71,36 @@ def next_source(
     )
 
 
-def _listed(review: Review, labelled: Path, unlabelled: Path | None) -> list[tuple[str, str]]:
-    """Path and label of every image: those labelled before, those of the run, and new `unlabelled` ones.
+def _listed(
+    review: Review, labelled: Path, unlabelled: Path | None, embeddings: str | None
+) -> list[tuple[str, str]]:
+    """Path and label of every image: those labelled before, those of the run, and new ones.
 
     Images are identified by their content: a new file may be one of the run's that has moved, and copies of
     its images do not join the pile.
     """
-    before = [(located(path), label) for path, label in labelled_files(labelled)[0]]
+    listed = [(located(path), label) for path, label in labelled_files(labelled)[0]]
+    before = [each for each in listed if each[1] not in ("", UNSORTED)]
     images, pile, names = list(review.assignments.images), review.pile, review.names
     new = [located(path) for path, _ in unlabelled_files(unlabelled, "new")] if unlabelled else []
     digests = dict(zip(new, digests_of(new, strict=False)[0], strict=True)) if pile.digests else {}
     places = {digest: path for path, digest in digests.items()}
+    if embeddings:
+        vectors = read_embeddings(embeddings).vectors
+        new, digests = list(vectors.names), dict(zip(vectors.names, vectors.contents(), strict=False))
     for row, path in enumerate(images):
         if places and not is_there(path):
             images[row] = places.get(pile.digests[row], path)
     settled = zip(review.ids.tolist(), review.settled.tolist(), strict=True)
     labels = [names[key] if sure else "" for key, sure in settled]
-    here, known = {*images}, {*pile.digests, *pile.labelled}
+    here = {*images, *(path for path, _ in before)}
+    known = {*pile.digests, *pile.labelled}
     others = [path for path in new if path not in here]
     fresh = [path for path in others if digests.get(path) not in known]
     if copies := len(others) - len(fresh):
         log.info("%s left out: copies of images that the run has", counted(copies, "new image"))
     return [
-        *(each for each in before if each[1] not in ("", UNSORTED)),
+        *before,
         *zip(images, labels, strict=True),
         *((path, "") for path in fresh),
     ]
