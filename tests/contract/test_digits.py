@@ -1,7 +1,8 @@
 """Every method learns: on a few hundred digits with a short schedule it is above chance.
 
-Chance is 20 % here; after matching, random clusters of so many images reach about 25 %. Such short runs differ by
-twenty points from one processor to another, which rounds differently, so the limit is not much higher.
+Chance is 20 % here; after matching, random clusters of so many images reach about 25 %. Such short runs
+differ by twenty points from one processor to another, which rounds differently, so the limit is not much
+higher.
 """
 
 from pathlib import Path
