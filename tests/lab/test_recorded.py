@@ -65,7 +65,11 @@ def test_status(acc: float, word: str) -> None:
 
 def test_status_of_several_seeds() -> None:
     runs = [results(acc=acc, seed=seed) for seed, acc in enumerate((0.99, 0.99, 0.938))]
-    assert status(runs, "iic") == "missed (n = 3) on cifar10: 97.3 ± 3.0 against 99.1"
+    assert status(runs, "iic") == "1 missed: 93.8 (n = 3) on cifar10: 97.3 ± 3.0 against 99.1"
+    assert status(runs[:2], "iic") == "reproduced (n = 2) on cifar10: 99.0 ± 0.0 against 99.1"
+    runs = [results("uno-v2", acc=acc, seed=seed) for seed, acc in enumerate((0.92, 0.95))]
+    found = "1 missed: 92.0, 1 exceeded: 95.0 (n = 2) on cifar10: 93.5 ± 2.1 against 93.3"
+    assert status(runs, "uno-v2") == found
 
 
 @pytest.mark.parametrize("path", sorted(RECORDED.glob("*/*-seed*.json")), ids=lambda path: path.stem)

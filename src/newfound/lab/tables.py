@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from newfound.lab import paper
-from newfound.lab.recorded import ACC, measured, outcome
+from newfound.lab.recorded import ACC, deviations, measured
 from newfound.run.models import Results
 
 CIFAR = paper.BENCHMARKS[:3]
@@ -63,12 +63,8 @@ def _cell(records: Sequence[Results], line: Line, column: Column, published: str
     cell = f"{ours or ''} {theirs}".strip()
     if ours is None or published == "-" or column.path != ACC:
         return cell
-    paper_mean = float(published.split("±")[0])
-    for word in ("missed", "exceeded"):
-        found = [f"{value:.1f}" for value in sorted(ours.values) if outcome(value, paper_mean) == word]
-        if found:
-            cell += f", {word}" if ours.count == 1 else f", {len(found)} {word}: {', '.join(found)}"
-    return cell
+    off = deviations(ours, float(published.split("±")[0]))
+    return f"{cell}, {off}" if off else cell
 
 
 def _methods(numbers: Mapping[str, str]) -> tuple[Line, ...]:
