@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from newfound.lab.recorded import ACC, Measured, load_records, over
 from newfound.run.models import Results
@@ -65,18 +66,18 @@ def headline(results: Path) -> str:
 
 
 def mixed_section(results: Path) -> str:
-    """Mixed piles: accuracy on all, known and novel images, and the shares that are taken for known."""
+    """Mixed piles: accuracy on all, known and novel images, the shares that are taken for known, seconds."""
     records, benchmarks = _records(results), [f"{name}-mixed" for name in ("cifar10", "cifar100-20")]
-    heads = " | ".join(f"{name} {words}" for name in benchmarks for words in RECOGNITION.values())
-    lines = [f"| | {heads} |", "|---|" + "---|" * len(RECOGNITION) * len(benchmarks)]
+    heads = " | ".join(f"{name} {words}" for name in benchmarks for words in (*RECOGNITION.values(), "s"))
+    lines = [f"| | {heads} |", "|---|" + "---|" * (len(RECOGNITION) + 1) * len(benchmarks)]
     for method in MIXED:
-        cells = [
-            _measured(records, name, method, f"generalised.train.{part}")
-            for name in benchmarks
-            for part in RECOGNITION
-        ]
+        cells = []
+        for name in benchmarks:
+            found = (_measured(records, name, method, f"generalised.train.{part}") for part in RECOGNITION)
+            taken = [record.discovery.seconds for record in _of(records, name, method)]
+            cells += [*(str(cell or "") for cell in found), f"{fmean(taken):.0f}" if taken else ""]
         if any(cells):
-            lines.append(f"| `{method}` | {' | '.join(str(cell or '') for cell in cells)} |")
+            lines.append(f"| `{method}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
