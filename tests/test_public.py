@@ -262,7 +262,8 @@ def test_a_run_shows_its_log_unless_it_is_not_verbose(
     told = capsys.readouterr().out.splitlines()
     epochs = [line.split("  ")[0] for line in told if " s left  " in line]
     assert epochs == ["pretrain 1/2", "pretrain 2/2", "discover 1/2", "discover 2/2"]
-    assert told[0].startswith("arrays: 30 labelled images of 2 known classes")
+    assert told[0].endswith('no image of a known class. If it may, pass pile="mixed".')
+    assert told[1].startswith("arrays: 30 labelled images of 2 known classes")
     assert any("report.html" in line for line in told)
     assert len(told) == len(set(told))
     newfound.discover("iic", arrays(), tmp_path / "silent", verbose=False, **QUICK)

@@ -224,10 +224,11 @@ def tell_about(data: Dataset) -> None:
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """Escapes control characters, which file names in messages may contain."""
+    """Adds hints, and escapes control characters, which file names in messages may contain."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return one_line(super().format(record))
+        hint = getattr(record, "hint", None)
+        return one_line(f"{super().format(record)} {hint.value}" if hint else super().format(record))
 
 
 @contextmanager

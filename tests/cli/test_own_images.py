@@ -26,8 +26,9 @@ def rows_of(path: str | Path) -> list[dict[str, str]]:
 
 def test_what_was_loaded_found_and_left_out(images: OwnImages, own_run: Finished) -> None:
     lines = own_run.out.splitlines()
-    assert "24 labelled images of 3 known classes, 20 unlabelled images of 2 novel classes" in lines[0]
-    assert "16 x 16 pixels" in lines[0]
+    assert lines[0] == "The pile is assumed to hold no image of a known class. If it may, use --pile mixed."
+    assert "24 labelled images of 3 known classes, 20 unlabelled images of 2 novel classes" in lines[1]
+    assert "16 x 16 pixels" in lines[1]
     assert any(line.startswith(f"left out: {images.broken}: ") for line in lines)
     assert lines[-1] == f"Open {own_run.path / 'report.html'} to look at the classes."
     rows = rows_of(own_run.path / "assignments.csv")
@@ -148,9 +149,9 @@ def test_dark_images_are_warned_of_before_training(images: OwnImages) -> None:
         Image.fromarray(np.full((16, 16), 4000 + row, np.uint16)).save(f"pile/{row}.tif")
     own = ("--labelled", images.labelled, "--unlabelled", "pile", "--num-novel", "2")
     lines = works("discover", *own, *TINY, "encoder=small", "--stop-after", "0s").splitlines()
-    assert "13 unlabelled" in lines[1]
-    assert lines[2].startswith("warning: 3 of 3 ")
-    assert "dark" in lines[2]
+    assert "13 unlabelled" in lines[2]
+    assert lines[3].startswith("warning: 3 of 3 ")
+    assert "dark" in lines[3]
 
 
 def test_known_classes_are_recognised_and_new_ones_found(images: OwnImages) -> None:

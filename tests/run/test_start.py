@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from newfound.core.errors import UsageError
+from newfound.core.errors import Hint, UsageError
 from newfound.core.registry import recipe_for
 from newfound.core.source import EncoderVersion, Source
 from newfound.nn.encoders import PREFERRED, preprocessing_of
@@ -133,6 +133,21 @@ def test_an_open_pile_is_one_that_the_method_was_made_for(installed: set[str]) -
         assert begin(method=method).source.pile == pile
         assert begin(OWN.model_copy(update={"pile": "novel"}), method).source.pile == "novel"
     assert begin(Source(benchmark="digits"), "gcd").source.pile is None
+
+
+@pytest.mark.parametrize(("method", "hint"), [("iic", Hint.MIXED), ("rs", None)])
+def test_an_assumed_novel_pile_of_images_is_told(
+    method: str, hint: Hint | None, installed: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "newfound")
+    for source in (Source(benchmark="digits"), OWN.model_copy(update={"pile": "novel"})):
+        begin(source, method, 32)
+    begin(OWN, method, SIDE, encoder=LITE)  # a warning follows if vectors seem to be of known classes
+    begin(OWN, "gcd", 32)
+    assert "assumed" not in caplog.text
+    begin(OWN, method, 32)
+    assert "assumed to hold no image of a known class." in caplog.text
+    assert getattr(caplog.records[-1], "hint", None) == hint
 
 
 def test_a_run_is_resumed_as_it_began(installed: set[str]) -> None:

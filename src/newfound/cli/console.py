@@ -39,6 +39,7 @@ HINTS: Mapping[Hint, str] = {
     Hint.FORMAT: "Choose another file name, or use --format.",
     Hint.CLASSES: "`newfound classes RUN` lists the classes.",
     Hint.PILE: "If all of them are novel, use --pile novel.",
+    Hint.MIXED: "If it may, use --pile mixed.",
     Hint.MEMORY: "Free some, or use a smaller batch_size or --size.",
     Hint.SAMPLE: "Free some, set a smaller sample=, or run on some of the vectors and predict the others.",
     Hint.EMBED: "Free some, or run newfound embed first and use --embeddings.",
@@ -81,7 +82,9 @@ class ConsoleHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         prefix = "warning: " if record.levelno >= logging.WARNING else ""
-        console().print(one_line(f"{self.label}{prefix}{record.getMessage().replace(*self.renamed)}"))
+        hint = getattr(record, "hint", None)
+        message = f"{record.getMessage()} {HINTS[hint]}" if hint else record.getMessage()
+        console().print(one_line(f"{self.label}{prefix}{message.replace(*self.renamed)}"))
 
 
 HANDLER = ConsoleHandler()

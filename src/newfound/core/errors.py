@@ -9,7 +9,10 @@ LONGEST = 1000
 
 
 class Hint(Enum):
-    """A suggested fix. The value is the wording for Python callers; the command line has its own."""
+    """A suggested fix. The value is the wording for Python callers; the command line has its own.
+
+    A log record may have one too, as `extra={"hint": ...}`.
+    """
 
     RESUME = "Pass resume=True to continue it."
     NEW_FOLDER = "Choose another folder."
@@ -27,6 +30,7 @@ class Hint(Enum):
     FORMAT = "Choose another file name, or pass the format."
     CLASSES = "Review.names lists the classes."
     PILE = 'If all of them are novel, pass pile="novel".'
+    MIXED = 'If it may, pass pile="mixed".'
     MEMORY = "Free some, or use a smaller batch_size or smaller images."
     SAMPLE = "Free some, set a smaller sample, or run on some of the vectors and predict the others."
     EMBED = "Free some, or embed them first and use the embeddings."

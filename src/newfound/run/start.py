@@ -72,7 +72,11 @@ def start(
         method, what = default_method(source)
         log.info("method: %s, the default for %s", method, what)
     if source.pile is None and not source.benchmark:
-        source = source.model_copy(update={"pile": method_entry(method).method.made_for})
+        found = method_entry(method).method
+        source = source.model_copy(update={"pile": found.made_for})
+        if found.made_for == "novel" and source.name != "vectors":  # vectors that seem known are noticed
+            hint = {"hint": Hint.MIXED} if found.mixed else {}
+            log.info("The pile is assumed to hold no image of a known class.", extra=hint)
     return Start(method, source, dict(settings))
 
 
