@@ -50,7 +50,7 @@ def from_run(
     run: AnyPath,
     out: AnyPath,
     *,
-    unlabelled: AnyPath | None = None,
+    unlabelled: AnyPlace | None = None,
     embeddings: AnyPlace | None = None,
     num_novel: Positive | None = None,
     pile: PileKind | None = None,
@@ -61,9 +61,8 @@ def from_run(
     they were moved into a class. All others form the new pile, together with the `unlabelled` images: a
     folder, a CSV or a list. If `run` is on embeddings, pass those of new images as `embeddings`.
     """
-    new = None if unlabelled is None else Path(unlabelled)
     vectors = None if embeddings is None else str(embeddings)
-    return load(next_source(Review.open(run), Folder(Path(out)), new, num_novel, pile, vectors))
+    return load(next_source(Review.open(run), Folder(Path(out)), unlabelled, num_novel, pile, vectors))
 
 
 @public
@@ -162,7 +161,8 @@ def embed(
     """Embed images into Parquet files in the folder `out`.
 
     `images` is a folder, a CSV or a list of files, WebDataset tar files (a folder of them, or
-    `part-{000..123}.tar`), or a Hugging Face dataset (`datasets:NAME:SPLIT`).
+    `part-{000..123}.tar`), all of them here or at a URL that fsspec reads, or a Hugging Face dataset
+    (`datasets:NAME:SPLIT`).
 
     `encoder` names a pretrained encoder, for example `lite0`. Images that have a vector in `out` are skipped,
     so the same call resumes an interrupted one. With several `views`, an image also has vectors of its mirror

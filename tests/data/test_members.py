@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import tarfile
 from collections.abc import Mapping
@@ -14,10 +15,11 @@ from PIL import Image
 
 from newfound.core.errors import DataError, UsageError
 from newfound.core.files import located
+from newfound.core.source import Source
 from newfound.data import folders, workers
 from newfound.data.decode import digests_of
 from newfound.data.files import labelled_files, unlabelled_files
-from newfound.data.folders import from_folders
+from newfound.data.folders import from_folders, usual_side
 from newfound.data.images import ResidentImages, StreamedImages
 from newfound.data.members import is_there, read_image, size_of
 
@@ -153,8 +155,18 @@ def test_images_without_a_label_join_the_pile_and_others_are_refused(tmp_path: P
         from_folders(known, tmp_path / "no.tar", 1)
     with pytest.raises(DataError, match=r"Cannot read .*gone\.tar: No such file"):
         from_folders(known, tmp_path / "gone.tar", 1)
-    with pytest.raises(DataError, match=r"store\.tar is not on this machine"):
+    with pytest.raises(DataError, match=r"s3://bucket/store\.tar is not on this machine"):
         from_folders(known, "s3://bucket/store.tar", 1)
+
+
+def test_training_on_remote_images_is_refused(tmp_path: Path, known: Path) -> None:
+    (tmp_path / "list.csv").write_text("path\ns3://bucket/1.png")
+    for place in ("s3://bucket/pictures/", "memory://pictures/*.png", tmp_path / "list.csv"):
+        there = "s3://bucket/1.png" if place == tmp_path / "list.csv" else place
+        with pytest.raises(DataError, match=rf"^{re.escape(str(there))} is not on this machine\. Embed its"):
+            from_folders(known, place, 1)
+    with pytest.raises(DataError, match=r"^s3://bucket/pictures/ is not on this machine"):
+        usual_side(Source(labelled=str(known), unlabelled="s3://bucket/pictures/"))
 
 
 def test_a_cut_tar_file_is_refused(tmp_path: Path, known: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 import logging
 import os
+import shutil
 import signal
 import tarfile
 import time
@@ -144,6 +145,27 @@ def test_object_stores_are_read_and_written(place: Path, tmp_path: Path) -> None
     newfound.embed("memory://pictures/new-0.tar", "quarters", "memory://feats", verbose=False)
     newfound.predict_parts(run, "memory://feats", tmp_path / "out", verbose=False)
     assert in_parts(tmp_path / "out") == expected
+
+
+@pytest.mark.parametrize("run", ["frozen", "trained"])
+def test_remote_images_are_sorted_like_files(run: str, place: Path, tmp_path: Path) -> None:
+    """Also a copy of an image of the run, which gets its class."""
+    folder, store = place / "runs" / run, tmp_path / "store"
+    shutil.copytree(place / "new", store)
+    shutil.copy(next((place / "known" / "red").iterdir()), store / "x" / "copy.png")
+    expected = at_once(folder, store, tmp_path / "all.csv")
+    assert expected["x/copy.png"][0] == "red"
+    out = works("predict", folder, f"local://{store}", "--out", tmp_path / "out")
+    assert f"{tmp_path / 'out'}: 25 images sorted, 0 before" in out
+    assert in_parts(tmp_path / "out") == expected
+    report = newfound.predict_parts(folder, f"local://{store}/*/*.png", tmp_path / "out", verbose=False)
+    assert (report.images, report.before) == (0, 25)
+    (tmp_path / "list.txt").write_text("\n".join(f"local://{store}/{end}" for end in expected))
+    assert at_once(folder, tmp_path / "list.txt", tmp_path / "list.csv") == expected
+    found = newfound.predict(folder, f"local://{store}")
+    assert dict(zip(map(_end, found.images), found.classes, strict=True)) == {
+        end: row[0] for end, row in expected.items()
+    }
 
 
 def test_a_stopped_call_loses_a_part_at_most(

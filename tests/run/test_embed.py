@@ -3,9 +3,11 @@
 import io
 import logging
 import os
+import shutil
 import signal
 import tarfile
 import time
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -19,10 +21,11 @@ import tests.run.quarters
 from newfound.core.errors import DataError, NewfoundError, UsageError
 from newfound.data import archives
 from newfound.data.archives import Tar, blocks
-from newfound.data.parquet import Manifest
+from newfound.data.parquet import Made, Manifest, Shards
 from newfound.data.vectors import from_embedding_files, read_embeddings
-from newfound.run.embed import embed
-from newfound.run.parts import Workers
+from newfound.run.embed import Worker, embed
+from newfound.run.frozen import version_of
+from newfound.run.parts import ClusterWorker, Workers, in_parts, new_files
 
 pytest.importorskip("pyarrow")
 NUMBER = 60
@@ -147,6 +150,61 @@ def test_object_stores_are_read_and_written(files: list[Path], tmp_path: Path) -
     (tmp_path / "known.csv").write_text("\n".join(["path,label", *known]))
     data = from_embedding_files("memory://vectors", tmp_path / "known.csv", 2)
     assert (len(data.split.labelled), len(data.split.unlabelled)) == (20, 40)
+
+
+def test_remote_images_are_embedded_like_files(files: list[Path], tmp_path: Path) -> None:
+    """A folder, a pattern and a list; a folder of this machine under another name stands for the store."""
+    store = tmp_path / "store"
+    for place, path in enumerate(files):
+        (store / "ab"[place % 2]).mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, store / "ab"[place % 2])
+    (store / ".hidden").mkdir()
+    shutil.copy(files[0], store / ".hidden")
+    (store / "notes.txt").write_text("none")
+    (store / "b" / "broken.png").write_text("no image")
+    url, out = f"local://{store}", tmp_path / "out"
+    report = embed(f"{url}/a/*.png", "quarters", out)
+    assert (report.images, report.before, report.left_out) == (30, 0, ())
+    report = embed(f"{url}/", "quarters", out)
+    assert (report.images, report.before) == (30, 30)
+    assert report.left_out == (
+        f"{url}/: 1 other file (1 .txt)",
+        f"{url}/b/broken.png: not an image that Pillow can read",
+    )
+    assert vectors(out) == (plain := of_files(files, tmp_path / "plain"))
+    assert read_embeddings(out).vectors.names[0] == f"{url}/a/000.png"
+
+    (store / "list.csv").write_text(f"{url}/a/000.png\nb/001.png\n{url}/b/gone.png")
+    assert [embed(place, "quarters", out).images for place in (f"{url}/list.csv", store / "list.csv")] == [
+        0,
+        1,
+    ]
+    report = embed(f"{url}/list.csv", "quarters", tmp_path / "listed")
+    assert vectors(tmp_path / "listed") == {name: plain[name] for name in ("000", "001")}
+    assert report.left_out == (f"{url}/b/gone.png: No such file or directory",)
+    with pytest.raises(DataError, match=rf"^{url}/none contains no images"):
+        embed(f"{url}/none", "quarters", out)
+    with pytest.raises(DataError, match=r"^Cannot read s3://bucket/pictures: .*s3fs"):
+        embed("s3://bucket/pictures", "quarters", out)
+
+
+def test_remote_images_are_embedded_by_parts(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By fork and in the workers of a cluster, too."""
+    monkeypatch.setattr("newfound.data.workers.FEWEST", 0)
+    monkeypatch.setattr("newfound.run.parts.ROWS", 25)
+    monkeypatch.setattr("newfound.run.parts.FEW", 25)
+    url, out = f"local://{files[0].parent}", tmp_path / "out"
+    assert embed(url, "quarters", f"local://{out}").images == NUMBER
+    assert len(list(out.glob("*.parquet"))) == 3
+    assert vectors(out) == (plain := of_files(files, tmp_path / "plain"))
+
+    shards = Shards(tmp_path / "cluster", Made(encoder=version_of("quarters")[1], views=1))
+    parts = in_parts(new_files(url, shards)[0], Workers("ray"))
+    done = ClusterWorker(parts, partial(Worker, shards, False, None))({"id": range(len(parts))})
+    assert done == {"images": [25, 25, 10], "failed": ["", "", ""]}
+    assert vectors(tmp_path / "cluster") == plain
 
 
 def test_datasets_are_embedded_by_rows(

@@ -44,6 +44,7 @@ HINTS: Mapping[Hint, str] = {
     Hint.SAMPLE: "Free some, set a smaller sample=, or run on some of the vectors and predict the others.",
     Hint.EMBED: "Free some, or run newfound embed first and use --embeddings.",
     Hint.JOIN: "Run newfound embed first and use --embeddings.",
+    Hint.REMOTE: "Run newfound embed on it first and use --embeddings, or copy it to this machine.",
     Hint.NO_STRICT: "Fix or remove the file, or leave out --strict.",
 }
 """Hint → its wording."""

@@ -123,8 +123,8 @@ def _source(follows: Path | None, out: Path | None, *images: Any) -> Source:
     data, data_dir, subset, labelled, unlabelled, size, _, num_novel, embeddings, pile = images
     if out is None or any((data, data_dir, subset, labelled, size)):
         raise UsageError("--from needs --out, and no data options except --unlabelled or --embeddings.")
-    new = Path(unlabelled) if unlabelled else None
-    return next_source(Review.open(follows), Folder(out), new, opt.number_of(num_novel), pile, embeddings)
+    number = opt.number_of(num_novel)
+    return next_source(Review.open(follows), Folder(out), unlabelled, number, pile, embeddings)
 
 
 def _show(results: Results, run: Run) -> None:
@@ -247,7 +247,7 @@ def embed(
         str,
         typer.Argument(
             help="The images: a folder, a CSV, a list or one file; tar files, part-{000..123}.tar; or a "
-            "Hugging Face dataset, datasets:NAME:SPLIT."
+            "Hugging Face dataset, datasets:NAME:SPLIT. Files may be at an address such as s3://bucket/images."
         ),
     ],
     *,

@@ -1,5 +1,7 @@
 """Errors for users: a fact in one sentence, and a hint that each edge puts into its own words."""
 
+import errno
+import os
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from enum import Enum
@@ -35,6 +37,7 @@ class Hint(Enum):
     SAMPLE = "Free some, set a smaller sample, or run on some of the vectors and predict the others."
     EMBED = "Free some, or embed them first and use the embeddings."
     JOIN = "Embed them first and pass the embeddings."
+    REMOTE = "Embed its images first and use the embeddings, or copy it to this machine."
     NO_STRICT = "Fix or remove the file, or omit strict."
 
 
@@ -99,6 +102,8 @@ def reason_of(error: BaseException) -> str:
     """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if isinstance(error, FileNotFoundError):  # fsspec's only says which file
+        return os.strerror(errno.ENOENT)
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return f"{lines[0]} {lines[-1].strip()}" if lines[0].endswith(":") else lines[0]
 

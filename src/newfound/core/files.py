@@ -197,7 +197,8 @@ def reading(
     except NewfoundError:
         raise
     except Exception as error:  # parsers raise almost anything on damaged files
-        said = f"Cannot read {path}" if isinstance(error, OSError) else f"{path} is not {what}"
+        found = not isinstance(error, OSError | ImportError)  # fsspec imports what it needs for an address
+        said = f"{path} is not {what}" if found else f"Cannot read {path}"
         problem = field_problem(error) if isinstance(error, ValidationError) else reason_of(error)
         raise kind(f"{said}: {problem.rstrip('.')}.", hint) from None
 
@@ -221,12 +222,18 @@ def open_plain(path: str | Path) -> BinaryIO:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a regular file."""
+    """The content of a regular file, or of a URL that fsspec reads."""
+    if "://" in str(path):
+        from fsspec.core import url_to_fs  # slow to import
+
+        system, name = url_to_fs(str(path))
+        content: bytes = system.cat_file(name)
+        return content
     with open_plain(path) as file:
         return file.read()
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path | str) -> str:
     """The text of a regular UTF-8 file, with or without a byte-order mark; line endings are kept."""
     with reading(path, "a text file in UTF-8"):
         return read_bytes(path).decode("utf-8-sig")

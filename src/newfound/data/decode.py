@@ -22,7 +22,7 @@ from PIL import Image, ImageFile, ImageOps
 from torch import Tensor
 
 from newfound.core.errors import DataError
-from newfound.data.members import open_image, read_image
+from newfound.data.members import is_remote, open_image, read_image
 from newfound.data.workers import check_alone, read_all, read_each, shared
 
 log = logging.getLogger(__name__)
@@ -151,28 +151,35 @@ def decode_all(
     keep: bool = True,
     crop: bool = False,
     contents: Sequence[bytes] | None = None,
+    digests: list[str] | None = None,
 ) -> tuple[Tensor, list[int], list[str]]:
     """Files → pixels (n, 3, H, W), the rows of `paths` that could be decoded, and the others with the reason.
 
     With `strict`, the first file that cannot be decoded is an error. Without `keep`, there are no pixels.
-    Pass `contents` if the files have already been read.
+    Pass `contents` if the files have already been read, and a list for the `digests` of the decoded ones.
     """
     pixels = shared(len(paths) if keep else 0, 3, *size)
 
-    def read(row: int) -> list[int]:
+    def read(row: int) -> tuple[list[int], str]:
         peaks: list[int] = []
-        image = decode(contents[row] if contents else paths[row], size, peaks.append, crop)
+        if contents:
+            given: str | bytes = contents[row]
+        else:
+            given = paths[row] if digests is None else read_image(paths[row])
+        image = decode(given, size, peaks.append, crop)
         if keep:
             pixels[row] = image.transpose(2, 0, 1)
-        return peaks
+        return peaks, digest_of(given) if isinstance(given, bytes) else ""
 
     kept: list[int] = []
     failed: list[str] = []
-    for part in read_each(paths, read, strict):
+    for part in read_each(paths, read, strict, remote=not contents and is_remote(paths)):
         kept += part.kept
         failed += part.failed
+        if digests is not None:
+            digests += (digest for _, digest in part.results)
         if reading:
-            reading.peaks += chain(*part.results)
+            reading.peaks += chain(*(peaks for peaks, _ in part.results))
             reading.count(len(part.rows))
     whole = not keep or len(kept) == len(paths)
     return torch.from_numpy(pixels if whole else pixels[kept]), kept, failed

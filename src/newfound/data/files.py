@@ -41,7 +41,10 @@ def image_files(folder: Path) -> list[str]:
 
 def other_files(source: Path) -> list[str]:
     """One line about the unused files of a folder and their most common kinds; empty if there are none."""
-    files = _files(source) if source.is_dir() and roots_of(str(source)) is None else ()
+    return _unused(source, _files(source)) if source.is_dir() and roots_of(str(source)) is None else []
+
+
+def _unused(source: Path | str, files: Iterable[str]) -> list[str]:
     kinds = Counter(filter(None, map(unusable, files)))
     common = [f"{number:,} {kind}" for kind, number in kinds.most_common()]
     line = f"{source}: {counted(kinds.total(), 'other file')} ({shortened(common, 5)}){_heic(kinds)}"
@@ -77,16 +80,32 @@ def labelled_files(source: Path) -> tuple[list[File], list[str]]:
     return files, left_out
 
 
-def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
+def remote_files(place: str) -> tuple[list[str], list[str]] | None:
+    """The images below a remote folder, or that match a URL with `*`, and a line about the other files.
+
+    None for places on this machine, and for a remote CSV, list or image.
+    """
+    suffix = _suffix(place)
+    is_file = suffix and suffix in (*SUFFIXES, ".csv", *LIST_SUFFIXES)
+    if "://" not in place or (is_file and "*" not in place):
+        return None
+    found = matching(place)
+    images = [url for url in found if not unusable(url)]
+    if not images:
+        raise _no_images(place, found)
+    return images, _unused(place, found)
+
+
+def unlabelled_files(source: Path | str, role: str = "unlabelled") -> list[File]:
     """The files of a folder of any structure, a CSV, a list with one path per line, tar files or a dataset.
 
-    A single image will do too.
+    A single image will do too. Images, CSV files and lists may be remote.
     """
-    suffix = source.suffix.lower() if os.path.isfile(source) else None
+    suffix = _suffix(source) if "://" in str(source) or os.path.isfile(source) else None
     if (roots := roots_of(str(source))) is not None:
         files = _members(roots, labelled=False)
     elif os.path.isdir(source):
-        files = [(path, "") for path in image_files(source)]
+        files = [(path, "") for path in image_files(Path(source))]
     elif suffix in SUFFIXES:
         files = [(str(source), "")]
     elif suffix == ".csv":
@@ -97,14 +116,18 @@ def unlabelled_files(source: Path, role: str = "unlabelled") -> list[File]:
     else:
         _refuse(source, role, f"a folder of images, a CSV, a .txt list of files or an image ({_SUFFIXES})")
     if not files:
-        heic = _heic(map(unusable, _files(source))) if os.path.isdir(source) else ""
-        raise DataError(
-            f"{source} contains no images ({_SUFFIXES}){heic}. A CSV can list files with other names."
-        )
+        raise _no_images(source, _files(Path(source)) if os.path.isdir(source) else ())
     return files
 
 
-def read_csv(source: Path) -> list[File]:
+def _no_images(source: Path | str, files: Iterable[str]) -> DataError:
+    heic = _heic(map(unusable, files))
+    return DataError(
+        f"{source} contains no images ({_SUFFIXES}){heic}. A CSV can list files with other names."
+    )
+
+
+def read_csv(source: Path | str) -> list[File]:
     """The paths and labels in a CSV: its columns `path` (or `image`) and `label` (or `class`).
 
     Without a header these are the first two columns. Relative paths start at the folder of the CSV. An empty
@@ -115,7 +138,8 @@ def read_csv(source: Path) -> list[File]:
     header = [cell.lower() for cell in first]
     columns = [next((header.index(name) for name in names if name in header), None) for names in COLUMNS]
     if columns[0] is None:
-        if first and not (_is_image(first[0]) or os.path.isfile(os.path.join(source.parent, first[0]))):
+        file = _joined(source, first[0]) if first else ""
+        if first and not (_is_image(file) or "://" in file or os.path.isfile(file)):
             raise DataError(
                 f"{source} needs a column named path or image, or rows that start with a path, and commas "
                 f"between cells; its first row is {','.join(first)!r}."
@@ -125,7 +149,7 @@ def read_csv(source: Path) -> list[File]:
     return [(_joined(source, path), "" if label in MISSING else label) for path, label in cells]
 
 
-def _rows(source: Path) -> Iterator[list[str]]:
+def _rows(source: Path | str) -> Iterator[list[str]]:
     """The rows of a CSV that are not empty."""
     reader = csv.reader(StringIO(read_text(source), newline=""), strict=True)
     try:
@@ -136,9 +160,9 @@ def _rows(source: Path) -> Iterator[list[str]]:
         raise DataError(f"{source} is not a valid CSV: {error}, line {reader.line_num}.") from None
 
 
-def _joined(source: Path, name: str) -> str:
+def _joined(source: Path | str, name: str) -> str:
     """The path of an image listed in the file `source`."""
-    return name if located(name) == name else os.path.join(source.parent, name)
+    return name if located(name) == name else os.path.join(os.path.dirname(source), name)
 
 
 def roots_of(source: str) -> list[str] | None:
@@ -202,6 +226,8 @@ def distinct(files: Sequence[File]) -> tuple[dict[str, File], list[tuple[File, F
 
     def real(path: str) -> str:
         """`realpath`, but resolves each folder once and returns most paths unchanged, as the same object."""
+        if "://" in path:
+            return path
         folder, name = os.path.split(path)
         if os.path.islink(path):
             return os.path.realpath(path)
@@ -228,9 +254,9 @@ def _refuse_folder(error: OSError) -> NoReturn:
     raise DataError(f"{reason_of(error)}: {error.filename}") from None
 
 
-def _refuse(source: Path, role: str, expected: str) -> NoReturn:
+def _refuse(source: Path | str, role: str, expected: str) -> NoReturn:
     problem = "is not" if os.path.exists(source) else "does not exist; expected"
-    heic = _heic([source.suffix.lower()])
+    heic = _heic([_suffix(source)])
     raise DataError(f"Cannot read the {role} images: {source} {problem} {expected}{heic}.")
 
 
@@ -240,7 +266,7 @@ def unusable(path: str) -> str:
         return "hidden"
     if not _is_utf8(path):
         return "with a name that is not UTF-8"
-    return "" if _is_image(path) else os.path.splitext(path)[1].lower() or "without a suffix"
+    return "" if _is_image(path) else _suffix(path) or "without a suffix"
 
 
 def _heic(kinds: Iterable[str]) -> str:
@@ -250,7 +276,11 @@ def _heic(kinds: Iterable[str]) -> str:
 
 def _is_image(path: str) -> bool:
     """Whether the suffix is that of an image."""
-    return os.path.splitext(path)[1].lower() in SUFFIXES
+    return _suffix(path) in SUFFIXES
+
+
+def _suffix(path: Path | str) -> str:
+    return os.path.splitext(path)[1].lower()
 
 
 def _is_utf8(path: str) -> bool:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -29,7 +29,15 @@ from newfound.data.dataset import (
     rank_in_class,
 )
 from newfound.data.decode import Reading, Size, check_any_read, decode_all, stored_sizes
-from newfound.data.files import File, distinct, labelled_files, other_files, roots_of, unlabelled_files
+from newfound.data.files import (
+    File,
+    distinct,
+    labelled_files,
+    other_files,
+    remote_files,
+    roots_of,
+    unlabelled_files,
+)
 from newfound.data.images import ImageSet, ResidentImages, StreamedImages
 from newfound.data.members import is_there, size_of
 from newfound.data.vectors import Frozen, vector_look
@@ -76,12 +84,12 @@ def from_folders(
     """
     # Absolute paths, so that files have the same names from any working directory.
     places = located(str(labelled)), located(str(unlabelled))
-    if remote := [place for place in places if "://" in place]:
-        raise DataError(f"{remote[0]} is not on this machine. Embed its images, or copy it.")
+    check_here(places)
     labelled, unlabelled = map(Path, places)
     if subset and num_novel is None:
         raise UsageError("A subset of your own images needs the number of novel classes.", Hint.NUM_NOVEL)
     known, others, skipped = _distinct_files(labelled, unlabelled, pile)
+    check_here(path for path, _ in (*known, *others))
     if subset and num_novel:
         known, others = _subset(known, others, subset, num_novel)
     paths, pile_paths = [path for path, _ in known], [path for path, _ in others]
@@ -110,6 +118,12 @@ def from_folders(
     return own_dataset("your images", split, names.tolist(), reason, warnings, left_out, source)
 
 
+def check_here(places: Iterable[str]) -> None:
+    """Refuse remote images, which training would read again and again."""
+    if remote := next((place for place in places if "://" in place), None):
+        raise DataError(f"{remote} is not on this machine.", Hint.REMOTE)
+
+
 def _subset(
     known: Sequence[File], others: Sequence[File], subset: int, num_novel: int
 ) -> tuple[list[File], list[File]]:
@@ -124,6 +138,7 @@ def usual_side(source: Source) -> int:
     """The side that a user's own images get by default, judging by some of them."""
     if not source.labelled or not source.unlabelled:
         return 0
+    check_here((source.labelled, source.unlabelled))
     places = (("labelled", source.labelled), ("unlabelled", source.unlabelled))
     paths = [path for role, place in places for path, _ in unlabelled_files(Path(place), role)]
     return _side(paths[:: max(len(paths) // SOME, 1)])[0]
@@ -139,13 +154,13 @@ def _side(paths: Sequence[str]) -> tuple[int, str]:
 
 
 def load_pile(
-    path: Path, size: int, strict: bool, crop: bool = False, frozen: Frozen | None = None
+    place: Path | str, size: int, strict: bool, crop: bool = False, frozen: Frozen | None = None
 ) -> tuple[ImageSet, tuple[str, ...]]:
     """Images of side `size` from a folder, a CSV, a list of files or one image, and the files left out.
 
-    A `frozen` encoder turns the images into vectors.
+    They may be remote. A `frozen` encoder turns the images into vectors.
     """
-    paths, left_out = pile_files(path)
+    paths, left_out = pile_files(place)
     images: ImageSet
     reading = Reading(len(paths))
     if frozen:
@@ -157,10 +172,15 @@ def load_pile(
     return images, (*left_out, *skipped)
 
 
-def pile_files(path: Path) -> tuple[list[str], list[str]]:
-    """The distinct files of a folder, a CSV or a list, or one image, and what was left out and why."""
-    files, repeated = distinct(unlabelled_files(path, "new"))
-    return [file for file, _ in files.values()], [*other_files(path), *_repeated(repeated)]
+def pile_files(place: Path | str) -> tuple[list[str], list[str]]:
+    """The distinct files of a folder, a CSV or a list, or one image, and what was left out and why.
+
+    All of them may be remote.
+    """
+    if found := remote_files(str(place)):
+        return found
+    files, repeated = distinct(unlabelled_files(place, "new"))
+    return [file for file, _ in files.values()], [*other_files(Path(place)), *_repeated(repeated)]
 
 
 def open_images(

@@ -69,7 +69,8 @@ class ImageSet(ABC):
 
     def contents(self) -> list[str]:
         """The digest of each image's file (n,); empty unless all images come from readable files."""
-        digests = digests_of(self.names, strict=False)[0] if all(map(is_there, self.names)) else []
+        are_files = all("://" in name or is_there(name) for name in self.names)
+        digests = digests_of(self.names, strict=False)[0] if are_files else []
         return digests if all(digests) else []
 
     @abstractmethod

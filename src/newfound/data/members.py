@@ -8,6 +8,7 @@ import io
 import os
 import re
 import tarfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from posixpath import normpath
@@ -47,13 +48,14 @@ class Images(NamedTuple):
 
 
 def open_image(path: str | Path) -> BinaryIO:
-    """Open an image: a file, a member of a tar file or a row of a dataset."""
+    """Open an image: a file, a URL, a member of a tar file or a row of a dataset."""
     path = str(path)
-    return io.BytesIO(read_image(path)) if path.startswith(DATASETS) or _tar_of(path) else open_plain(path)
+    is_plain = not (path.startswith(DATASETS) or "://" in path or _tar_of(path))
+    return open_plain(path) if is_plain else io.BytesIO(read_image(path))
 
 
 def read_image(path: str | Path) -> bytes:
-    """The bytes of an image: a file, a member of a tar file or a row of a dataset."""
+    """The bytes of an image: a file, a URL, a member of a tar file or a row of a dataset."""
     path = str(path)
     if path.startswith(DATASETS):
         name, _, row = path.rpartition("/")
@@ -76,6 +78,11 @@ def size_of(path: str) -> int:
     if place:
         return place[1]
     return len(read_image(path)) if path.startswith(DATASETS) else os.stat(path).st_size
+
+
+def is_remote(paths: Sequence[str]) -> bool:
+    """Whether some of these images are read from other machines."""
+    return any("://" in path for path in paths)
 
 
 def is_there(path: str) -> bool:

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, TypeAdapter
 
-from newfound.core.errors import Hint, UsageError
-from newfound.core.files import DATASETS, atomic, located, open_plain
+from newfound.core.errors import DataError, Hint, UsageError
+from newfound.core.files import DATASETS, atomic, located, open_plain, reading
 from newfound.core.registry import library
 from newfound.core.source import EncoderVersion
 
@@ -203,10 +203,16 @@ def parquet_files(folder: str) -> list[str]:
 
 
 def matching(url: str) -> list[str]:
-    """The files in an object store whose URL matches one with `*`."""
-    system, pattern = fsspec.core.url_to_fs(url)
-    system.invalidate_cache()  # other processes may have written there
-    return sorted(map(system.unstrip_protocol, system.glob(pattern)))
+    """The files in an object store whose URL matches one with `*`, or that are below a folder."""
+    base = url.partition("*")[0].rstrip("/")
+    with reading(url, "an address that fsspec can list", DataError):
+        system, pattern = fsspec.core.url_to_fs(url)
+        system.invalidate_cache()  # other processes may have written there
+        found = (system.glob if "*" in url else system.find)(pattern, detail=True)
+        root = fsspec.core.url_to_fs(base)[1]
+    # The address as given, since fsspec's own name of a file may lack the server.
+    files = (name.removeprefix(root) for name, about in found.items() if about["type"] == "file")
+    return sorted(base + file for file in files if "/." not in file)
 
 
 def _put(path: str, content: bytes) -> None:

@@ -289,6 +289,8 @@ def from_embedding_files(
     `labelled` is a CSV or a folder with one subfolder per class; all other vectors are unlabelled. `more` are
     files of further images.
     """
+    if "://" in str(labelled):
+        raise DataError(f"The labels at {labelled} are not on this machine. Copy them, for example as a CSV.")
     table, known = str(embeddings), Path(labelled)
     found = joined_embeddings(table, more)
     names = found.vectors.names

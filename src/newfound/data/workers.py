@@ -9,10 +9,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from mmap import mmap
 from typing import Generic, TypeVar
 
@@ -25,6 +25,7 @@ from newfound.core import dist
 from newfound.core.errors import DataError, Hint, reason_of
 
 R = TypeVar("R")
+T = TypeVar("T")
 FILES = 64
 """Files in one part, which is what a worker reads at a time."""
 FEWEST = 16
@@ -32,6 +33,8 @@ FEWEST = 16
 MOST_WORKERS = 32
 AHEAD = 2
 """Parts that each worker is given in advance."""
+AT_ONCE = 8
+"""Remote files that each worker reads at once, since it mostly waits for them."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +74,21 @@ def check_alone() -> None:
 
 
 def read_each(
-    paths: Sequence[str], read: Callable[[int], R], strict: bool = False, size: int = FILES
+    paths: Sequence[str],
+    read: Callable[[int], R],
+    strict: bool = False,
+    size: int = FILES,
+    remote: bool = False,
 ) -> Iterator[Part[R]]:
     """Call `read` with each row of `paths`, on all cores; yields parts of `size` files, in order.
 
     Arrays that `read` fills must be `shared`. With `strict`, the first file that cannot be read is an error.
-    Files that need a lot of memory are read one by one.
+    Files that need a lot of memory are read one by one. If they are `remote`, workers read several at once.
     """
     workers = num_workers(len(paths), size)
+    threads = max(AT_ONCE * remote, 0 if workers else os.cpu_count() or 1)
     loader = DataLoader(
-        _Parts(paths, read, size, map if workers else _threads().map),
+        _Parts(paths, read, size, partial(_on_threads, threads) if threads else map),
         batch_size=None,
         num_workers=workers,
         prefetch_factor=AHEAD if workers else None,
@@ -180,9 +188,15 @@ def _started(loader: DataLoader[Part[R]]) -> Iterator[Part[R]]:
             signal.raise_signal(signal.SIGINT)
 
 
+def _on_threads(number: int, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """`map` on this many threads."""
+    return _threads(os.getpid(), number).map(function, items)
+
+
 @cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="read")
+def _threads(process: int, number: int) -> ThreadPoolExecutor:
+    """The threads of a process; a fork has none of its parent's."""
+    return ThreadPoolExecutor(number, thread_name_prefix="read")
 
 
 def _reason(error: Exception) -> str:

@@ -27,7 +27,7 @@ from newfound.data.augment.geometry import Crop, Flip, Resized
 from newfound.data.augment.op import apply, noise_of
 from newfound.data.decode import Pixels, Reading, digest_of, upright_rgb
 from newfound.data.images import ImageSet, on_device
-from newfound.data.members import read_image
+from newfound.data.members import is_remote, read_image
 from newfound.data.workers import AHEAD, num_workers, read_each, shared
 from newfound.engine.device import fastest_precision
 
@@ -98,10 +98,10 @@ class Embedder:
         def opened(row: int) -> Opened:
             return _open(contents[row] if contents else read_image(paths[row]), side)
 
-        return self._cropped(paths, opened, strict)
+        return self._cropped(paths, opened, strict, remote=not contents and is_remote(paths))
 
     def _cropped(
-        self, names: Sequence[str], opened: Callable[[int], Opened], strict: bool
+        self, names: Sequence[str], opened: Callable[[int], Opened], strict: bool, remote: bool = False
     ) -> Iterator[Embedded]:
         """Crop images on all cores and embed the crops, a batch at a time, in order."""
         look, views, batch = self.look, self.views, self.batch
@@ -115,7 +115,7 @@ class Embedder:
             np.stack(_crops(image, look, views, digest), out=pixels[row % places])
             return digest, peaks
 
-        for number, part in enumerate(read_each(names, read, strict, batch)):
+        for number, part in enumerate(read_each(names, read, strict, batch, remote)):
             if number % GIVE_BACK_EVERY == 0:
                 self._freed.give_back()
             reading.peaks += chain(*(peaks for _, peaks in part.results))

@@ -9,6 +9,7 @@ from newfound.core.source import UNSORTED, PileKind, Source
 from newfound.data.dataset import counted
 from newfound.data.decode import digests_of
 from newfound.data.files import MISSING, labelled_files, unlabelled_files
+from newfound.data.folders import check_here
 from newfound.data.members import is_there
 from newfound.data.vectors import read_embeddings
 from newfound.review.review import Review
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 def next_source(
     review: Review,
     out: Folder,
-    unlabelled: Path | None = None,
+    unlabelled: Path | str | None = None,
     num_novel: int | None = None,
     pile: PileKind | None = None,
     embeddings: str | None = None,
@@ -33,6 +34,7 @@ def next_source(
     keeps its list.
     """
     before = review.source
+    check_here([str(unlabelled)] if unlabelled else [])
     if not before.labelled or before.held_out is not None:
         raise UsageError(f"{review.folder.path} is not a run on your own image files.")
     if before.embeddings and unlabelled:
@@ -72,7 +74,7 @@ def next_source(
 
 
 def _listed(
-    review: Review, labelled: Path, unlabelled: Path | None, embeddings: str | None
+    review: Review, labelled: Path, unlabelled: Path | str | None, embeddings: str | None
 ) -> list[tuple[str, str]]:
     """Path and label of every image: those labelled before, those of the run, and new ones.
 

@@ -99,7 +99,8 @@ def _without_cached(paths: list[str], shards: Shards) -> list[str]:
     made = shards.made
     source = Source(embedded_by=made.encoder, views=made.views)
     cached = Embeddings(source, Folder(Path(shards.folder)).cache).cached()
-    contents = dict(zip(paths, digests_of(paths, strict=False)[0], strict=True)) if cached else {}
+    here = [path for path in paths if "://" not in path] if cached else []
+    contents = dict(zip(here, digests_of(here, strict=False)[0], strict=True))
     for path, digest in contents.items():
         if digest in cached:
             shards.add([path], cached[digest][None].numpy(), [digest])

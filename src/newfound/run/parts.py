@@ -61,7 +61,7 @@ class PartsReport:
 
 def new_files(images: str, folder: PartFolder) -> tuple[list[str], int, list[str]]:
     """The files that are not in a folder yet, how many are, and the files left out."""
-    paths, left_out = pile_files(Path(images))
+    paths, left_out = pile_files(images)
     known = set(folder.names())
     new = [path for path in paths if located(path) not in known]
     return new, len(paths) - len(new), left_out

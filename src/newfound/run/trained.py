@@ -4,7 +4,6 @@ import io
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from newfound.core.learner import Method
 from newfound.core.source import Source
 from newfound.data.archives import Part, Table, blocks
 from newfound.data.dataset import Dataset
-from newfound.data.decode import decode_all, digest_of, scaled
+from newfound.data.decode import decode_all, scaled
 from newfound.data.folders import load_pile
 from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.members import is_there
@@ -183,7 +182,7 @@ class Predictor:
         if takes_vectors(self.source, place):
             return self.part(Table(place))
         look = self.look
-        pile, skipped = load_pile(Path(place), look.stored, self.strict, look.crops, frozen=self.frozen)
+        pile, skipped = load_pile(place, look.stored, self.strict, look.crops, frozen=self.frozen)
         return self._predicted(pile, pile.contents(), skipped)
 
     def part(self, part: Part | Table) -> Iterator[Prediction]:
@@ -210,9 +209,10 @@ class Predictor:
 
     def _decoded(self, names: Sequence[str], contents: Sequence[bytes] | None) -> Iterator[Prediction]:
         size = (self.look.stored, self.look.stored)
-        pixels, kept, failed = decode_all(names, size, self.strict, crop=self.look.crops, contents=contents)
+        digests = list[str]()
+        crop, strict = self.look.crops, self.strict
+        pixels, kept, failed = decode_all(names, size, strict, crop=crop, contents=contents, digests=digests)
         images = ResidentImages(pixels, [names[row] for row in kept])
-        digests = [digest_of(contents[row]) for row in kept] if contents else images.contents()
         return self._predicted(images, digests, failed)
 
     def _predicted(
