@@ -127,6 +127,16 @@ def test_what_it_will_take_is_said_beforehand_and_refused_where_it_does_not_fit(
     newfound.predict_parts(run, tmp_path / "feats", tmp_path / "a", verbose=False)
     newfound.predict_parts(run, place / "new", tmp_path / "b", verbose=False)
     assert caplog.messages.count("24 images: up to 6 KiB on disk, 8.0 GiB free") == 2
+    caplog.clear()
+    for name in ("MANY", "ROWS", "FEW"):
+        monkeypatch.setattr(f"newfound.run.parts.{name}", 8)
+    monkeypatch.setattr("newfound.data.decode.PROGRESS_SECONDS", 0)
+    for each in ("frozen", "trained"):
+        newfound.predict_parts(place / "runs" / each, place / "new", tmp_path / each, verbose=False)
+    said = "24 images: up to 14 KiB on disk, 8.0 GiB free, and about 0.6 GiB of memory, "
+    assert sum(line.startswith(said) for line in caplog.messages) == 2
+    sorting = [line.split(", ")[0] for line in caplog.messages if line.startswith("Sorting")]
+    assert sorting == 2 * ["Sorting images 8/24", "Sorting images 16/24"]
     monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 1000)
     refused(2, ("predict", run, place / "new", "--out", tmp_path / "c"), "Not enough disk", "another output")
 

@@ -3,6 +3,7 @@
 import io
 import logging
 import os
+import re
 import shutil
 import signal
 import tarfile
@@ -241,6 +242,26 @@ def test_what_it_will_take_is_said_beforehand_and_refused_where_it_does_not_fit(
         "60 images: up to 11 KiB on disk, 8.0 GiB free",
         "1 part: up to 124 bytes per image on disk, 8.0 GiB free",
     ]
+    caplog.clear()
+    monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 2**32)
+    with monkeypatch.context() as patch:
+        for name in ("MANY", "ROWS", "FEW"):
+            patch.setattr(f"newfound.run.parts.{name}", 30)
+        patch.setattr("newfound.data.decode.PROGRESS_SECONDS", 0)
+        embed(files[0].parent, "quarters", f"local://{tmp_path / 'parts'}")
+    assert [re.sub(r"\d+ s", "1 s", line) for line in caplog.messages] == [
+        "60 images: up to 15 KiB, and about 0.6 GiB of memory, 4.0 GiB free",
+        "60 images to embed with quarters@one, 0 embedded before",
+        "Embedding images 30/60, 1 s left",
+        "part 1/2, 30 images, 1 seconds left",
+        "part 2/2, 60 images, 1 seconds left",
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr("newfound.run.parts.free_memory", lambda: 1000)
+        with pytest.raises(
+            UsageError, match=r"Not enough memory: about 29 KiB are needed, and 1 KiB are free"
+        ):
+            embed(files[0].parent, "quarters", tmp_path / "full")
     monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 60 * 124 + 4095)
     with pytest.raises(UsageError, match=r"Not enough disk space for .*full: about 11 KiB .*another folder"):
         embed(files[0].parent, "quarters", tmp_path / "full")

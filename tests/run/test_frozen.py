@@ -1,6 +1,8 @@
 """Images embedded with a frozen encoder, and the cache of their vectors."""
 
+import logging
 import pickle
+import re
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -120,10 +122,33 @@ def test_every_image_is_embedded_once(source: Source, tmp_path: Path, embedded: 
 def test_vectors_that_the_disk_cannot_hold_are_refused_before_any_work(
     source: Source, tmp_path: Path, embedded: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("newfound.run.frozen.free_disk", lambda place: 10)
-    with pytest.raises(UsageError, match=r"Not enough disk space for .*cache"):
+    with monkeypatch.context() as patch:
+        patch.setattr("newfound.run.parts.free_disk", lambda place: 10)
+        with pytest.raises(UsageError, match=r"Not enough disk space for .*cache"):
+            load_data(source, tmp_path / "cache")
+    monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 37 * 4 * 48 * 2 - 1)
+    with pytest.raises(
+        UsageError, match=r"Not enough memory: about 14 KiB .* 14 KiB are free\. .*embed them"
+    ):
         load_data(source, tmp_path / "cache")
     assert not embedded
+
+
+def test_what_many_images_will_take_is_said_before_they_are_embedded(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 2**33)
+    monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 2**32)
+    load_data(source, tmp_path / "few")
+    assert not caplog.messages
+    monkeypatch.setattr("newfound.run.frozen.MANY", 30)
+    monkeypatch.setattr("newfound.run.parts.MANY", 30)
+    monkeypatch.setattr("newfound.data.decode.PROGRESS_SECONDS", 0)
+    load_data(source, tmp_path / "many")
+    needs, progress, *_ = caplog.messages
+    assert needs == "37 images: up to 3 KiB on disk, 8.0 GiB free, and about 0.6 GiB of memory, 4.0 GiB free"
+    assert re.fullmatch(r"Embedding images \d+/37, \d+ s left", progress)
 
 
 def test_what_was_embedded_before_a_stop_is_kept(source: Source, tmp_path: Path, embedded: list[str]) -> None:

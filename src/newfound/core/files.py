@@ -69,7 +69,7 @@ def in_units(number: float) -> str:
     return f"{number / 2**20:,.0f} MiB" if number >= 2**20 else f"{number / 2**10:,.0f} KiB"
 
 
-def check_fits(what: str, needed: float, free: float, hint: Hint) -> None:
+def check_fits(what: str, needed: float, free: float, hint: Hint | None) -> None:
     """Refuse work that needs more bytes of memory or disk than are free."""
     if needed > free:
         sizes = f"about {in_units(needed)} are needed, and {in_units(free)} are free"

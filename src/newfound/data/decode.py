@@ -53,7 +53,7 @@ warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 
 
 class Reading:
-    """Tracks progress over `total` files, and what looks wrong with them."""
+    """Tracks progress over `total` files, in one call or several, and what looks wrong with them."""
 
     def __init__(self, total: int, verb: str = "Reading") -> None:
         self.total, self.verb, self._done = total, verb, 0
@@ -80,7 +80,7 @@ class Reading:
         if now - self._logged >= PROGRESS_SECONDS and self._done < self.total:
             self._logged = now
             left = (now - self._began) / self._done * (self.total - self._done)
-            log.info(f"{self.verb} images {self._done:,}/{self.total:,}, {left:.0f} s left")
+            log.info(f"{self.verb} images {self._done:,}/{self.total:,}, {left:,.0f} s left")
 
 
 def decode(

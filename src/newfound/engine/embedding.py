@@ -86,26 +86,36 @@ class Embedder:
         self.batch = max(1, min(BATCH[device.type] * 224**2 // pixels, MOST[device.type]))
 
     def files(
-        self, paths: Sequence[str], strict: bool = False, contents: Sequence[bytes] | None = None
+        self,
+        paths: Sequence[str],
+        strict: bool = False,
+        contents: Sequence[bytes] | None = None,
+        reading: Reading | None = None,
     ) -> Iterator[Embedded]:
         """Embed files batch by batch, in order, while the next ones are decoded on all cores.
 
         Images are resized and cropped as the encoder's preprocessing says. Logs progress. With `strict`, the
-        first file that cannot be read is an error. Pass `contents` if the files have already been read.
+        first file that cannot be read is an error. Pass `contents` if the files have already been read, and
+        the progress of several calls as `reading`.
         """
         side = self.look.shorter or self.look.size
 
         def opened(row: int) -> Opened:
             return _open(contents[row] if contents else read_image(paths[row]), side)
 
-        return self._cropped(paths, opened, strict, remote=not contents and is_remote(paths))
+        remote, reading = not contents and is_remote(paths), reading or Reading(len(paths), "Embedding")
+        return self._cropped(paths, opened, strict, reading, remote)
 
     def _cropped(
-        self, names: Sequence[str], opened: Callable[[int], Opened], strict: bool, remote: bool = False
+        self,
+        names: Sequence[str],
+        opened: Callable[[int], Opened],
+        strict: bool,
+        reading: Reading,
+        remote: bool = False,
     ) -> Iterator[Embedded]:
         """Crop images on all cores and embed the crops, a batch at a time, in order."""
         look, views, batch = self.look, self.views, self.batch
-        reading = Reading(len(names), "Embedding")
         places = (AHEAD * num_workers(len(names), batch) + 1) * batch
         num_crops = max(views - 1, 1)  # the second view mirrors the first
         pixels = shared(places, num_crops, look.size, look.size, 3)
@@ -127,6 +137,7 @@ class Embedder:
             yield Embedded(part.kept, self._encode(crops), digests, part.failed)
         for warning in reading.warnings:
             log.warning(warning)
+        reading.peaks.clear()
 
     def images(self, images: ImageSet) -> Iterator[Tensor]:
         """Embed loaded images batch by batch: (n, V, D) float16 in memory, with none left out.
@@ -134,11 +145,15 @@ class Embedder:
         Images passed in Python are cropped like files. Others are already square, so they are resized to the
         encoder's side as a whole, on the device and with antialiasing.
         """
+        reading = Reading(len(images), "Embedding")
         if isinstance(images, ArrayImages):
-            for part in self._cropped(images.names, lambda row: (*images.picture(row), []), strict=True):
+            cropped = self._cropped(
+                images.names, lambda row: (*images.picture(row), []), strict=True, reading=reading
+            )
+            for part in cropped:
                 yield part.vectors
             return
-        reading, side = Reading(len(images), "Embedding"), self.look.size
+        side = self.look.size
         further = (Crop(side, RANDOM), Flip())
         random = generator(torch.device("cpu"), 0, "views")
         noise = torch.rand(len(images), max(self.views - 2, 0), noise_of(further), generator=random)

@@ -12,12 +12,24 @@ from newfound.core.errors import DataError
 from newfound.core.files import check_apart, check_writable, located
 from newfound.data.archives import Part, Table, parts_of
 from newfound.data.dataset import counted
+from newfound.data.decode import Reading
 from newfound.data.parquet import Answered, Answers, import_pyarrow, parquet_files
 from newfound.review.review import Review
 from newfound.run.folder import Folder
-from newfound.run.parts import NAME, Done, PartsReport, Workers, announce, in_parts, new_files, work_through
+from newfound.run.parts import (
+    COPIES,
+    NAME,
+    Done,
+    PartsReport,
+    Workers,
+    announce,
+    in_parts,
+    new_files,
+    work_through,
+)
 from newfound.run.pile import COLUMNS
 from newfound.run.trained import Predictor, takes_vectors
+from newfound.run.training import State
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +48,11 @@ def predict_parts(review: Review, images: str, out: str, strict: bool, workers: 
     with Folder(Path(out)).locked() if is_local else nullcontext():
         missing, before, left_out = _missing(review, images, answers, workers)
         log.info(f"{counted(len(missing), 'part')} to sort, {before:,} sorted already")
-        announce(missing, NAME, answers.folder)
-        run = _files(review.folder) if workers.engine == "ray" else review.folder.path
-        make = partial(Worker, run, answers, strict)
+        number = announce(missing, answers.folder, NAME, *_memory(review.folder))
+        here, folder = workers.engine == "local", review.folder
+        make = partial(
+            Worker, folder.path if here else _files(folder), answers, strict, number if here else 0
+        )
         done, failed = work_through(missing, make, workers)
         answers.finish()
     return PartsReport(done, before, (*left_out, *failed))
@@ -73,11 +87,24 @@ def _files(folder: Folder) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in kept if path.exists() and path != folder.report}
 
 
+def _memory(folder: Folder) -> tuple[int, int]:
+    """Bytes of memory for an image or its vector, and for the run."""
+    look = State.load(folder.checkpoint)[0].look
+    each = 4 * look.size if look.kind == "vectors" else 3 * look.stored**2
+    run = sum(path.stat().st_size for path in folder.files if path.exists())
+    return each, COPIES * run
+
+
 class Worker:
     """Sorts the images of parts, one file of answers for each part."""
 
-    def __init__(self, run: Path | Mapping[str, bytes], answers: Answers, strict: bool) -> None:
-        """The run is given as a folder or, for another machine, as its files."""
+    def __init__(
+        self, run: Path | Mapping[str, bytes], answers: Answers, strict: bool, number: int = 0
+    ) -> None:
+        """The run is given as a folder or, for another machine, as its files.
+
+        If it sorts all parts, `number` is how many images they have, or 0.
+        """
         if isinstance(run, Mapping):
             self._copy = TemporaryDirectory()
             for name, content in run.items():
@@ -85,6 +112,7 @@ class Worker:
         self.review = Review.open(self._copy.name if isinstance(run, Mapping) else run)
         self.predictor = Predictor(self.review.folder, strict, self.review.has_splits)
         self.answers, self.copies = answers, self.review.copies()
+        self.predictor.reading = Reading(number, "Sorting") if number else None
 
     def __call__(self, part: Part | Table) -> Done:
         try:

@@ -15,13 +15,14 @@ from newfound.core.files import check_writable, located
 from newfound.core.source import Source
 from newfound.data.archives import Files, Part, blocks, parts_of
 from newfound.data.dataset import counted
-from newfound.data.decode import digests_of
+from newfound.data.decode import Reading, digests_of
 from newfound.data.parquet import Made, Shards, import_pyarrow
 from newfound.engine.device import resolve_device
 from newfound.engine.embedding import Embedder
 from newfound.run.folder import Folder
 from newfound.run.frozen import Embeddings, version_of
 from newfound.run.parts import (
+    COPIES,
     HERE,
     NAME,
     Done,
@@ -82,7 +83,7 @@ def _files(images: str, embedder: Embedder, shards: Shards, strict: bool) -> Par
 def _new_files(images: str, embedder: Embedder, shards: Shards) -> tuple[list[str], int, list[str]]:
     """The files to embed, how many were embedded before, and those that were left out."""
     new, before, left_out = new_files(images, shards)
-    announce([Files(new)] if new else [], _bytes(embedder), shards.folder)
+    announce([Files(new)] if new else [], shards.folder, *_bytes(embedder))
     if "://" not in shards.folder:
         number, new = len(new), _without_cached(new, shards)
         before += number - len(new)
@@ -121,13 +122,14 @@ def _by_parts(
     if parts is None:
         new, before, left_out = _new_files(images, embedder, shards)
         shards.write()
-        missing = in_parts(new, workers)
+        missing, number = in_parts(new, workers), len(new)
     else:
         missing = shards.missing(parts)
         before = len(parts) - len(missing)
         _log_work(counted(len(missing), "part"), before, shards)
-        announce(missing, _bytes(embedder), shards.folder)
-    make = partial(Worker, shards, strict, None if workers.engine == "ray" else embedder)
+        number = announce(missing, shards.folder, *_bytes(embedder))
+    here = (embedder, number) if workers.engine == "local" else ()
+    make = partial(Worker, shards, strict, *here)
     done, failed = work_through(missing, make, workers)
     shards.finish()
     return PartsReport(done, before, (*left_out, *failed))
@@ -136,17 +138,23 @@ def _by_parts(
 class Worker:
     """Embeds parts, each into a file of its own."""
 
-    def __init__(self, shards: Shards, strict: bool, embedder: Embedder | None) -> None:
-        """Without an `embedder`, load the encoder of `shards`."""
+    def __init__(
+        self, shards: Shards, strict: bool, embedder: Embedder | None = None, number: int = 0
+    ) -> None:
+        """Without an `embedder`, load the encoder of `shards`.
+
+        If it embeds all parts, `number` is how many images they have, or 0.
+        """
         made = shards.made
         self.shards, self.strict = shards, strict
         self.embedder = embedder or _embedder(version_of(made.encoder.encoder)[0], made.views)
+        self.reading = Reading(number, "Embedding") if number else None
 
     def __call__(self, part: Part) -> Done:
         images, vectors, digests, failed = list[str](), list[Tensor](), list[str](), list[str]()
         try:
             for names, contents in blocks(part):
-                for batch in self.embedder.files(names, self.strict, contents):
+                for batch in self.embedder.files(names, self.strict, contents, self.reading):
                     images += [names[row] for row in batch.rows]
                     vectors.append(batch.vectors)
                     digests += batch.digests
@@ -160,9 +168,10 @@ class Worker:
         return len(images), failed
 
 
-def _bytes(embedder: Embedder) -> int:
-    """Bytes per image in the files, with vectors in half precision."""
-    return 2 * embedder.views * embedder.encoder.dim + NAME
+def _bytes(embedder: Embedder) -> tuple[int, int]:
+    """Bytes per image in the files, and in memory, with vectors in half precision."""
+    each = 2 * embedder.views * embedder.encoder.dim + NAME
+    return each, COPIES * each
 
 
 def _embedder(network: Encoder, views: int) -> Embedder:

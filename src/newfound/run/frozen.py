@@ -19,16 +19,7 @@ from torch import Tensor
 from newfound import data
 from newfound.core.encoder import Encoder
 from newfound.core.errors import Hint, RunError
-from newfound.core.files import (
-    UNSEALED,
-    check_fits,
-    free_disk,
-    free_memory,
-    in_units,
-    read_tensors,
-    reading,
-    write_tensors,
-)
+from newfound.core.files import UNSEALED, read_tensors, reading, write_tensors
 from newfound.core.source import EncoderVersion, Source
 from newfound.data.dataset import Dataset
 from newfound.data.decode import check_any_read, digest_of, digests_of
@@ -39,6 +30,7 @@ from newfound.engine.device import resolve_device
 from newfound.engine.embedding import Embedder
 from newfound.nn.encoders import build_encoder
 from newfound.run.events import Stopped, never
+from newfound.run.parts import COPIES, MANY, check_needs
 from newfound.run.pile import packed, unpacked
 
 log = logging.getLogger(__name__)
@@ -46,10 +38,8 @@ PAUSE = 30.0
 """Seconds between two writes to the cache."""
 CHUNK = 1000
 """Loaded images that are hashed together."""
-COPIES = 4
-"""Copies of the vectors that are in memory at once."""
-MANY = 100_000
-"""The memory for vectors is checked if there are at least this many images."""
+LARGE = 100_000
+"""The memory for the vectors of so many images is checked before their files are read."""
 SOME = 4
 """Batches that are embedded to predict how long embedding takes; the first is not timed."""
 Part = tuple[list[str], Tensor]
@@ -108,7 +98,8 @@ class Embeddings:
 
     def files(self, paths: Sequence[str], strict: bool) -> tuple[EmbeddedImages, list[int], list[str]]:
         """The vectors of the readable files, their rows in `paths`, and the other files with the reason."""
-        self.check_memory(len(paths))
+        if len(paths) >= LARGE:
+            self.check(len(paths))
         digests, failed = digests_of(paths, strict)
         tried = set[int]()
 
@@ -128,21 +119,13 @@ class Embeddings:
         check_any_read(kept, failed)
         return self._set(vectors, [paths[row] for row in kept], [digests[row] for row in kept]), kept, failed
 
-    def check_memory(self, number: int) -> None:
-        """Refuse more images than there is memory for their vectors."""
-        if number < MANY:
-            return
-        needed = COPIES * number * self.views * self.embedder.encoder.dim * 2
-        if needed > free_memory():
-            sizes = f"{needed / 2**30:.1f} GiB; {free_memory() / 2**30:.1f} GiB are free"
-            raise RunError(f"The vectors of {number:,} images need {sizes}.", Hint.EMBED)
+    def check(self, number: int, new: int = 0) -> str:
+        """What the vectors of this many images will take, in words; refuse what does not fit.
 
-    def check_disk(self, number: int) -> None:
-        """Refuse, before any work, more images than the cache has room for; say what many will take."""
-        needed, free = number * self.views * self.embedder.encoder.dim * 2, free_disk(self.folder)
-        check_fits(f"disk space for {self.folder}", needed, free, Hint.NEW_FOLDER)
-        if number >= MANY:
-            log.info(f"vectors of {number:,} images: {in_units(needed)} on disk, {in_units(free)} free")
+        Those of `new` images are put into the cache.
+        """
+        each = self.views * self.embedder.encoder.dim * 2
+        return check_needs(new, new * each, COPIES * number * each, str(self.folder), Hint.EMBED)
 
     def images(self, images: ImageSet) -> EmbeddedImages:
         """The vectors of loaded images, or of the files that they were loaded from."""
@@ -177,7 +160,9 @@ class Embeddings:
         missing = {digest: row for row, digest in enumerate(digests) if digest and digest not in found}
         if not missing:
             return found
-        self.check_disk(len(missing))
+        needs = self.check(len(digests), len(missing))
+        if len(missing) >= MANY:
+            log.info(needs)
         unsaved, saved = list[Part](), time.monotonic()
         try:
             for part in embedded(list(missing.values())):
@@ -220,7 +205,7 @@ class Foreseen(Embeddings):
     seconds = 0.0
 
     def files(self, paths: Sequence[str], strict: bool) -> tuple[EmbeddedImages, list[int], list[str]]:
-        self.check_memory(len(paths))
+        self.check(len(paths))
         some = [paths[row] for row in self._some(len(paths))]
         batches = (each.vectors for each in self.embedder.files(some))
         return self._foreseen(paths, digests_of(some, strict=False)[0], batches), [*range(len(paths))], []

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from newfound.core.errors import DataError, Hint
-from newfound.core.files import check_fits, free_disk, in_units, located, reading
+from newfound.core.files import check_fits, free_disk, free_memory, in_units, located, reading
 from newfound.core.registry import library
 from newfound.core.source import Engine
 from newfound.data.archives import ROWS, Files, Part, Rows, Table
@@ -27,6 +27,12 @@ NAME = 100
 """Bytes per image in a table, besides its vector; compressed Parquet files take fewer."""
 FILE = 4096
 """Bytes of a Parquet file besides its rows."""
+PROGRAM = 600 * 2**20
+"""Bytes of memory that the program itself takes."""
+COPIES = 4
+"""Copies of vectors that are in memory at once."""
+MANY = 1000
+"""The memory for fewer images is checked, but not told."""
 Done = tuple[int, list[str]]
 """The number of images processed, and the files that could not be read."""
 Work = Callable[[P], Done]
@@ -73,19 +79,38 @@ def in_parts(paths: Sequence[str], workers: Workers) -> list[Files]:
     return [Files(paths[first : first + size]) for first in range(0, len(paths), size)]
 
 
-def announce(parts: Sequence[Part | Table], each: int, out: str) -> None:
-    """Log the disk space that parts with `each` bytes per image will take; refuse what does not fit."""
-    if not parts or "://" in out:
-        return
+def announce(parts: Sequence[Part | Table], out: str, each: int, memory: int, run: int = 0) -> int:
+    """Log what parts will take; refuse what does not fit. Returns the number of images, 0 if it is unknown.
+
+    An image takes `each` bytes of a file, and `memory` bytes until its part is done; a run is in memory, too.
+    """
+    if not parts or ("://" in out and isinstance(parts[0], Table)):
+        return 0
     numbers = [number for part in parts if (number := _number(part)) is not None]
     needed = sum(number * each + math.ceil(number / ROWS) * FILE for number in numbers)
-    free = free_disk(Path(out))
-    check_fits(f"disk space for {out}", needed, free, Hint.NEW_FOLDER)
     if len(numbers) == len(parts):
-        said = f"{counted(sum(numbers), 'image')}: up to {in_units(needed)}"
-    else:
-        said = f"{counted(len(parts), 'part')}: up to {each:,} bytes per image"
-    log.info(f"{said} on disk, {in_units(free)} free")
+        held = min(sum(numbers), ROWS) * memory + run
+        log.info(check_needs(sum(numbers), needed, held, out))
+        return sum(numbers)
+    free = f" on disk, {in_units(free_disk(Path(out)))} free" if "://" not in out else ""
+    log.info(f"{counted(len(parts), 'part')}: up to {each:,} bytes per image{free}")
+    return 0
+
+
+def check_needs(images: int, disk: int, memory: int, place: str, hint: Hint | None = None) -> str:
+    """What these images will take, in words; refuse what does not fit.
+
+    `place` may be remote. `memory` is needed besides the program, and `hint` is for too little of it.
+    """
+    said, free = f"{counted(images, 'image')}: up to {in_units(disk)}", free_memory()
+    check_fits("memory", memory, free, hint)
+    if "://" not in place:
+        room = free_disk(Path(place))
+        check_fits(f"disk space for {place}", disk, room, Hint.NEW_FOLDER)
+        said += f" on disk, {in_units(room)} free"
+    if images < MANY:
+        return said
+    return f"{said}, and about {in_units(PROGRAM + memory)} of memory, {in_units(free)} free"
 
 
 def _number(part: Part | Table) -> int | None:

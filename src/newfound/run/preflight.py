@@ -32,7 +32,7 @@ from newfound.data.workers import FILES, num_workers
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
 from newfound.engine.evaluate import TrainingBank, Viewer, scores_of
 from newfound.run.events import duration
-from newfound.run.parts import NAME
+from newfound.run.parts import NAME, PROGRAM
 from newfound.run.recipe import build_method, build_stage, encoder_name, extra_loss, stage_loader
 from newfound.run.weights import load_encoder, load_pretrained
 
@@ -45,8 +45,6 @@ DECODED = 32
 """Files that are decoded to measure how long decoding takes."""
 SAMPLES = (1_000, 2_000, 4_000)
 """Vectors that are clustered to predict how long clustering all of them takes."""
-PROGRAM = 600 * 2**20
-"""Bytes of memory that the program itself takes."""
 COPIES = 6
 """Copies of vectors that clustering holds in memory."""
 FEW = 2

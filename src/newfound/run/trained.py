@@ -18,7 +18,7 @@ from newfound.core.learner import Method
 from newfound.core.source import Source
 from newfound.data.archives import Part, Table, blocks
 from newfound.data.dataset import Dataset
-from newfound.data.decode import decode_all, scaled
+from newfound.data.decode import Reading, decode_all, scaled
 from newfound.data.folders import load_pile
 from newfound.data.images import ImageSet, ResidentImages
 from newfound.data.members import is_there
@@ -166,6 +166,9 @@ def takes_vectors(source: Source, place: str) -> bool:
 class Predictor:
     """Predicts the classes of new images with a finished run."""
 
+    reading: Reading | None = None
+    """The progress of all parts, if their images have been counted."""
+
     def __init__(self, folder: Folder, strict: bool = False, with_features: bool = False) -> None:
         self.run, self.source = Trained.load(folder), folder.request().source
         self.strict, self.with_features = strict, with_features
@@ -200,7 +203,7 @@ class Predictor:
     def _embedded(
         self, names: Sequence[str], contents: Sequence[bytes] | None, embedder: Embedder
     ) -> Iterator[Prediction]:
-        batches = list(embedder.files(names, self.strict, contents))
+        batches = list(embedder.files(names, self.strict, contents, self.reading))
         kept = [names[row] for batch in batches for row in batch.rows]
         vectors = torch.cat([batch.vectors for batch in batches]).float()
         images = Vectors(F.normalize(vectors, dim=-1).half(), kept)
@@ -210,8 +213,9 @@ class Predictor:
     def _decoded(self, names: Sequence[str], contents: Sequence[bytes] | None) -> Iterator[Prediction]:
         size = (self.look.stored, self.look.stored)
         digests = list[str]()
-        crop, strict = self.look.crops, self.strict
-        pixels, kept, failed = decode_all(names, size, strict, crop=crop, contents=contents, digests=digests)
+        pixels, kept, failed = decode_all(
+            names, size, self.strict, self.reading, crop=self.look.crops, contents=contents, digests=digests
+        )
         images = ResidentImages(pixels, [names[row] for row in kept])
         return self._predicted(images, digests, failed)
 
