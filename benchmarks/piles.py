@@ -38,6 +38,8 @@ LARGEST = 100
 """Unlabelled images of the largest class."""
 RATIOS = (1, 10, 50)
 """Ratios of the largest to the smallest class."""
+TOLD = "centroids, --pile novel"
+"""The row of `centroids` on pure piles that it is told are pure."""
 METHODS: dict[str, tuple[str, dict[str, str]]] = {
     "k-means": ("kmeans", {}),
     "gcd": ("gcd", {}),
@@ -47,6 +49,7 @@ METHODS: dict[str, tuple[str, dict[str, str]]] = {
     "centroids, prior=equal": ("centroids", {"prior": "equal"}),
     "centroids, prior=learned": ("centroids", {"prior": "learned"}),
     "centroids": ("centroids", {}),
+    TOLD: ("centroids", {}),
 }
 Drawn = tuple[NDArray[np.floating], NDArray[np.integer], NDArray[np.integer]]
 """Vectors (n, D), labels (n,) with -1 for unlabelled ones, and the true classes of the unlabelled ones."""
@@ -100,7 +103,8 @@ def run(name: str, drawn: Drawn, pile: PileKind, ratio: int, seed: int) -> Sorte
     """Let a method sort a pile."""
     method, settings = METHODS[name]
     vectors, labels, truth = drawn
-    data = from_embeddings(vectors, labels, NOVEL, pile="mixed" if method == "centroids" else pile)
+    said: PileKind = "mixed" if method == "centroids" and name != TOLD else pile
+    data = from_embeddings(vectors, labels, NOVEL, pile=said)
     start = time.perf_counter()
     with TemporaryDirectory() as folder:
         results = newfound.discover(method, data, folder, verbose=False, seed=seed, **settings)
@@ -158,7 +162,7 @@ def main(arguments: Sequence[str]) -> None:
             for ratio in RATIOS:
                 drawn = draw(vectors, np.asarray(labels), pile, ratio, seed)
                 for name in arguments[4:] or METHODS:
-                    if (name, pile, ratio, seed) not in done:
+                    if (name, pile) != (TOLD, "mixed") and (name, pile, ratio, seed) not in done:
                         runs.append(run(name, drawn, pile, ratio, seed))
                         write_record(out, Piles(provenance=provenance(torch.device("cpu")), runs=runs))
                         print(runs[-1], flush=True)
