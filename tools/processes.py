@@ -20,7 +20,7 @@ from newfound.run.folder import Folder
 from newfound.run.pile import Pile
 from newfound.run.provenance import provenance
 from tests.contract.test_processes import CASES, differences
-from tests.run.test_processes import COMMAND, begun, children, finished
+from tests.run.test_processes import COMMAND, TORCHRUN, begun, children, finished
 from tests.tiny import SUBSET
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -30,7 +30,7 @@ def resumed(place: Path) -> dict[str, object]:
     """Compare a run killed with two processes and resumed with one to a run that was never stopped."""
     command, whole, stopped = [*COMMAND, "epochs=12"], place / "whole" / "run", place / "stopped" / "run"
     expected = finished(command, whole)
-    killed = begun(["-m", "torch.distributed.run", "--nproc-per-node", "2", *command], stopped)
+    killed = begun([*TORCHRUN, *command], stopped)
     for process in children(killed.pid):
         os.kill(process, signal.SIGKILL)
     killed.communicate(timeout=60)

@@ -248,5 +248,5 @@ def processes(number: int) -> Iterator[None]:
         leave()
         for other in others:
             if _broken or not met:
-                other.terminate()
+                other.kill()  # it ignores SIGTERM
             other.wait()
