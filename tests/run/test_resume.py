@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 import torch
 from PIL import Image
 
+from newfound.core import dist
 from newfound.core.errors import RunError, UsageError
 from newfound.data import workers
 from newfound.data.dataset import Dataset
@@ -214,15 +216,32 @@ def streamed(tar: Path, images: ImageSet) -> StreamedImages:
     return StreamedImages([f"{tar}/{row}.png" for row in range(len(images))], images.size)
 
 
+@pytest.fixture
+def two_processes() -> Iterator[None]:
+    """This one and one that follows it."""
+    with dist.processes(2):
+        yield
+
+
 @pytest.mark.parametrize(
     ("method", "mode"),
-    [("iic", "eager"), ("ncl", "eager"), ("dualrank", "eager"), ("iic", "compiled"), ("iic", "streamed")],
+    [
+        *(("iic", "eager"), ("ncl", "eager"), ("dualrank", "eager")),
+        *(("iic", "compiled"), ("iic", "streamed"), ("iic", "shared")),
+    ],
 )
 def test_a_run_that_stops_after_every_step_ends_with_the_same_bits(
-    method: str, mode: str, digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    method: str,
+    mode: str,
+    digits: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
-    """With memories that each step fills, and with images that workers stream from tar files."""
+    """With memories that each step fills, with images streamed from tar files, with two processes."""
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    if mode == "shared":
+        request.getfixturevalue("two_processes")
     recipe = tiny_recipe(method, checkpoint_seconds=1e9, mode="compiled" if mode == "compiled" else "eager")
     whole = tiny_run(tmp_path / "a" / "whole", recipe, digits)
     whole.discover()

@@ -186,8 +186,13 @@ class Training:
                 if state.scaler:
                     trainer.step.scaler.load_state_dict(state.scaler)
             paused = Paused(first, state.step, state.seconds, saved.paused) if state.step else None
-        with _within_memory(stage), self._pausing(stage, trainer):
-            for record in trainer.run(first, paused, self.control.should_stop):
+
+        def save(paused: Paused) -> None:
+            self._save(stage, trainer, paused.epoch, paused)
+            raise Stopped
+
+        with _within_memory(stage):
+            for record in trainer.run(first, paused, self.control.should_stop, save):
                 seen = trainer.loader.steps * trainer.loader.batch_size
                 took = Timing(seconds=record.seconds, compile_seconds=record.compile_seconds, images=seen)
                 self.account.add(trainer, stage, record.epoch, took)
@@ -207,15 +212,6 @@ class Training:
             if stage == "discover":
                 self.account.add(trainer, stage, 0, Timing(seconds=time.monotonic() - saved_at))
             self._save(stage, trainer, 0)
-
-    @contextmanager
-    def _pausing(self, stage: str, trainer: Trainer) -> Iterator[None]:
-        """Save an epoch that is paused, and stop."""
-        try:
-            yield
-        except Paused as paused:
-            self._save(stage, trainer, paused.epoch, paused)
-            raise Stopped from None
 
     def pretrain(self, until: str | None = None) -> Mapping[str, Tensor]:
         """The weights after the stages before discovery, or after `until`: cached ones, or newly trained."""
