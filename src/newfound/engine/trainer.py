@@ -14,6 +14,7 @@ from torch import Tensor
 from newfound.core import dist
 from newfound.core.errors import RunError
 from newfound.core.learner import Bank, Learner
+from newfound.core.records import Losses
 from newfound.core.seed import derive
 from newfound.core.settings import TrainConfig
 from newfound.data.loader import Loader
@@ -66,6 +67,11 @@ def lowest(losses: Sequence[float]) -> int:
     return min(range(len(losses)), key=losses.__getitem__, default=0)
 
 
+def mean_losses(sums: Losses, steps: int) -> dict[str, float]:
+    """The means of losses that were added up over `steps`."""
+    return {name: value.cpu().mean().item() / steps for name, value in sums.items()}
+
+
 @dataclass(frozen=True)
 class Paused:
     """What is needed to continue an epoch after some of its steps."""
@@ -93,7 +99,7 @@ class Trainer:
     ) -> None:
         self.learner, self.loader, self.train, self.bank = learner, loader, train, bank
         self._made_of = (learner, loader, train, bank), {"precision": precision, "mode": mode, "extra": extra}
-        self._should_pause: Callable[[], bool] = lambda: False
+        self._must_save: Callable[[], bool] = lambda: False
         self._ask_in = 1
         """The number of steps after which the first process is asked whether to pause."""
         self.optimiser = learner_optimiser(learner, train)
@@ -103,19 +109,19 @@ class Trainer:
         self,
         first_epoch: int = 0,
         paused: Paused | None = None,
-        should_pause: Callable[[], bool] = lambda: False,
+        must_save: Callable[[], bool] = lambda: False,
         save: Callable[[Paused], None] = lambda paused: None,
     ) -> Iterator[EpochRecord]:
         """Train from `first_epoch`, or from where it was `paused`, to the end; yield a record per epoch.
 
-        `should_pause` is asked after each step, by several processes every few seconds. If it says so, `save`
+        `must_save` is asked after each step, by several processes every few seconds. If it says so, `save`
         gets what is needed to continue there; it may raise to stop.
         """
         states = self.optimiser.state_dict(), self.step.scaler.state_dict()
         begun = first_epoch > 0 or paused is not None
         dist.send((self._made_of, states, begun))
         self.begin(begun)
-        self._should_pause = should_pause
+        self._must_save = must_save
         steps = (self.train.epochs - first_epoch) * self.loader.steps
         notices = Notices(self.loader.stage, steps)
         for epoch in range(first_epoch, self.train.epochs):
@@ -181,16 +187,16 @@ class Trainer:
             if after_step:
                 after_step(done)
             if done == ask_at < self.loader.steps:
-                pause, self._ask_in = dist.agreed((self._should_pause(), self._steps_to_next(asked)))
+                pause, self._ask_in = dist.agreed((self._must_save(), self._steps_to_next(asked)))
                 if pause:
-                    self._check(epoch, {})
+                    self._check(epoch, mean_losses(self.step.sums, done))
                     compiling += self.step.take_compile_seconds()
                     seconds = time.perf_counter() - start - compiling
                     yield Paused(epoch, done, seconds, self.step.sums | random_states(device))
                     start = time.perf_counter() - seconds - compiling
                 asked, ask_at = time.monotonic(), done + self._ask_in
         sums = {name: value.cpu() for name, value in self.step.sums.items()}
-        losses = {name: value.mean().item() / self.loader.steps for name, value in sums.items()}
+        losses = mean_losses(sums, self.loader.steps)
         self._check(epoch, losses)
         self.learner.after_epoch(self.bank, self.step.clock)
         if epoch + 1 == self.train.epochs:
