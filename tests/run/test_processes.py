@@ -34,7 +34,8 @@ def begun(command: list[str], out: Path) -> subprocess.Popen[str]:
     until = time.monotonic() + 120
     while time.monotonic() < until and process.poll() is None:
         with suppress(CheckpointError):
-            if Checkpoint.load(out / "checkpoint.safetensors").state["stage"] == "discover":
+            state = Checkpoint.load(out / "checkpoint.safetensors").state
+            if state["stage"] == "discover" and state["epoch"]:
                 return process  # type: ignore[no-any-return]
         time.sleep(0.02)
     raise AssertionError(process.communicate()[1])
