@@ -19,10 +19,12 @@ from newfound.core.registry import STAGES, method_names
 from newfound.data.benchmarks import load_benchmark
 from newfound.data.dataset import Dataset
 from newfound.engine.evaluate import TrainingBank, Viewer
+from newfound.engine.step import Mode
 from newfound.engine.trainer import Trainer
 from newfound.nn.encoders.small import SmallEncoder
 from newfound.nn.norm import MapBatchNorm
 from newfound.run.recipe import build_stage, extra_loss, stage_loader
+from tests.marks import NEEDS_COMPILER
 from tests.tiny import CPU, SUBSET, tiny_recipe
 
 pytestmark = pytest.mark.slow
@@ -95,8 +97,11 @@ def trained(name: str, stage: str, settings: dict[str, object], device: torch.de
     assert loader.steps >= STEPS
     bank = TrainingBank(Viewer(learner, split.look, device, torch.float32), split)
     extra = extra_loss(recipe.constraints, split.task) if stage == "discover" else None
-    for _ in Trainer(learner, loader, train, bank, extra=extra).run():
+    mode: Mode = "compiled" if recipe.run.mode == "compiled" else "eager"
+    trainer = Trainer(learner, loader, train, bank, mode=mode, extra=extra)
+    for _ in trainer.run():
         pass
+    assert trainer.step.mode == mode
     return {key: value.double() for key, value in learner.state_dict().items()}
 
 
@@ -153,3 +158,11 @@ def test_two_processes_train_what_one_trains(name: str, stage: str, settings: di
     assert weights < 1e-5
     assert (targets is not None) == makes_targets(name, stage)
     assert targets is None or targets < 1e-6
+
+
+@NEEDS_COMPILER
+@pytest.mark.extra
+def test_a_compiled_step_is_shared_too() -> None:
+    """It takes minutes to compile."""
+    weights, _ = differences("simgcd", "discover", {"mode": "compiled"})
+    assert weights < 1e-5
