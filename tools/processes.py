@@ -15,13 +15,11 @@ import torch
 
 from newfound.core import dist
 from newfound.core.files import write_json
-from newfound.data.benchmarks import load_benchmark
 from newfound.run.folder import Folder
 from newfound.run.pile import Pile
 from newfound.run.provenance import provenance
 from tests.contract.test_processes import CASES, differences
-from tests.run.test_processes import COMMAND, begun, children, finished
-from tests.tiny import SUBSET
+from tests.run.test_processes import COMMAND, TORCHRUN, begun, children, finished
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -30,7 +28,7 @@ def resumed(place: Path) -> dict[str, object]:
     """Compare a run killed with two processes and resumed with one to a run that was never stopped."""
     command, whole, stopped = [*COMMAND, "epochs=12"], place / "whole" / "run", place / "stopped" / "run"
     expected = finished(command, whole)
-    killed = begun(["-m", "torch.distributed.run", "--nproc-per-node", "2", *command], stopped)
+    killed = begun([*TORCHRUN, *command], stopped)
     for process in children(killed.pid):
         os.kill(process, signal.SIGKILL)
     killed.communicate(timeout=60)
@@ -52,15 +50,15 @@ def resumed(place: Path) -> dict[str, object]:
 
 
 def main(device: str = "cpu") -> None:
-    digits, rows = load_benchmark("digits", None, SUBSET), []
+    rows = []
     with dist.processes(2):
         for name, stage, settings in CASES:
-            weights, targets = differences(name, stage, settings, digits, torch.device(device))
+            weights, targets = differences(name, stage, settings, torch.device(device))
             rows.append(
                 {"method": name, "stage": stage, "settings": settings, "weights": weights, "targets": targets}
             )
         origin = provenance(torch.device(device)).model_dump(mode="json")
-    what = "largest difference between two processes and one after an epoch of batches of 79 digits"
+    what = "largest difference between two processes and one after an epoch of batches of 39 digits"
     record = "processes.json" if device == "cpu" else f"processes-{device}.json"
     with TemporaryDirectory() as place:
         again = resumed(Path(place))

@@ -105,6 +105,24 @@ def test_ctrl_c_ends_the_workers_at_once(capfd: pytest.CaptureFixture[str]) -> N
 
 @in_workers
 @pytest.mark.usefixtures("forked")
+def test_a_worker_ends_at_a_sigterm_of_its_parent_only() -> None:
+    def read(row: int) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+
+    parts = read_each([""] * 100, read, size=4)
+    assert [part.failed for part in parts] == [[]] * 25
+
+    parts = read_each([""] * 100, read, size=4)
+    next(parts)
+    first, *_ = multiprocessing.active_children()
+    first.terminate()
+    with pytest.raises(RuntimeError, match=r"worker .* exited"):
+        list(parts)
+
+
+@in_workers
+@pytest.mark.usefixtures("forked")
 def test_workers_do_not_tell_who_listens_to_our_signals() -> None:
     """Ctrl-C in a terminal reaches them too, and would count twice."""
     reader, writer = os.pipe()

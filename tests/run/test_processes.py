@@ -22,18 +22,20 @@ COMMAND = [
     *("-m", "newfound", "discover", "rs", "--data", "digits", "--subset", "24", "checkpoint_seconds=0"),
     *("device=cpu", "rotnet.epochs=1", "known.epochs=1", "lr=0.001", "rotnet.lr=0.001", "known.lr=0.001"),
 ]
+TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
 def begun(command: list[str], out: Path) -> subprocess.Popen[str]:
     """The command, once it has trained an epoch of discovery."""
     call = [sys.executable, *command, "--out", str(out)]
-    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(call, text=True, start_new_session=True, env=ENVIRONMENT, **pipes)  # type: ignore[call-overload]
     until = time.monotonic() + 120
     while time.monotonic() < until and process.poll() is None:
         with suppress(CheckpointError):
-            if Checkpoint.load(out / "checkpoint.safetensors").state["stage"] == "discover":
+            state = Checkpoint.load(out / "checkpoint.safetensors").state
+            if state["stage"] == "discover" and state["epoch"]:
                 return process  # type: ignore[no-any-return]
         time.sleep(0.02)
     raise AssertionError(process.communicate()[1])
@@ -45,15 +47,25 @@ def finished(command: list[str], out: Path) -> dict[str, torch.Tensor]:
     return Checkpoint.load(out / "checkpoint.safetensors").weights
 
 
-def test_a_run_killed_with_two_processes_is_resumed_with_one(tmp_path: Path) -> None:
-    whole = finished([*COMMAND, "epochs=12"], tmp_path / "a" / "run")
-    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    killed = begun([*torchrun, *COMMAND, "epochs=12"], tmp_path / "b" / "run")
-    for process in children(killed.pid):
-        os.kill(process, signal.SIGKILL)
-    killed.communicate(timeout=60)
-    resumed = finished([*COMMAND, "epochs=12", "--resume"], tmp_path / "b" / "run")
-    trained_on = {session.hardware for session in Folder(tmp_path / "b" / "run").read_results().sessions}
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """The weights of a run that is never stopped."""
+    return finished([*COMMAND, "epochs=12"], tmp_path_factory.mktemp("whole") / "run")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_of_two_processes_that_get_a_signal_is_resumed_with_one(
+    number: int, whole: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    """Slurm sends SIGTERM to torchrun and its processes, and torchrun sends them another."""
+    begun_with_two = begun([*TORCHRUN, *COMMAND, "epochs=12"], tmp_path / "run")
+    launcher = [begun_with_two.pid] if number == signal.SIGTERM else []
+    for process in children(begun_with_two.pid) + launcher:
+        os.kill(process, number)
+    out, _ = begun_with_two.communicate(timeout=60)
+    assert out.count("Stopped at a checkpoint.") == (number == signal.SIGTERM)
+    resumed = finished([*COMMAND, "epochs=12", "--resume"], tmp_path / "run")
+    trained_on = {session.hardware for session in Folder(tmp_path / "run").read_results().sessions}
     assert trained_on == {"2 x CPU, 1 thread", "CPU, 1 thread"}
     for key, value in whole.items():
         torch.testing.assert_close(resumed[key], value, atol=1e-5, rtol=0)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 import torch
 from PIL import Image
 
+from newfound.core import dist
 from newfound.core.errors import RunError, UsageError
 from newfound.data import workers
 from newfound.data.dataset import Dataset
@@ -32,7 +34,7 @@ pytestmark = pytest.mark.slow
 KILLS = 20
 CALL = [
     *(sys.executable, "-m", "newfound", "discover", "iic", "--data", "digits", "--subset", "12", "--resume"),
-    *("epochs=8", "pretrain.epochs=8", "batch_size=48", "pretrain.batch_size=24", "warmup=1"),
+    *("epochs=5", "pretrain.epochs=5", "batch_size=48", "pretrain.batch_size=24", "warmup=1"),
     *("pretrain.warmup=1", "hidden=32", "projection=16", "checkpoint_seconds=0", "device=cpu"),
 ]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -214,15 +216,32 @@ def streamed(tar: Path, images: ImageSet) -> StreamedImages:
     return StreamedImages([f"{tar}/{row}.png" for row in range(len(images))], images.size)
 
 
+@pytest.fixture
+def two_processes() -> Iterator[None]:
+    """This one and one that follows it."""
+    with dist.processes(2):
+        yield
+
+
 @pytest.mark.parametrize(
     ("method", "mode"),
-    [("iic", "eager"), ("ncl", "eager"), ("dualrank", "eager"), ("iic", "compiled"), ("iic", "streamed")],
+    [
+        *(("iic", "eager"), ("ncl", "eager"), ("dualrank", "eager")),
+        *(("iic", "compiled"), ("iic", "streamed"), ("iic", "shared")),
+    ],
 )
 def test_a_run_that_stops_after_every_step_ends_with_the_same_bits(
-    method: str, mode: str, digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    method: str,
+    mode: str,
+    digits: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
-    """With memories that each step fills, and with images that workers stream from tar files."""
+    """With memories that each step fills, with images streamed from tar files, with two processes."""
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    if mode == "shared":
+        request.getfixturevalue("two_processes")
     recipe = tiny_recipe(method, checkpoint_seconds=1e9, mode="compiled" if mode == "compiled" else "eager")
     whole = tiny_run(tmp_path / "a" / "whole", recipe, digits)
     whole.discover()
@@ -245,3 +264,30 @@ def test_a_run_that_stops_after_every_step_ends_with_the_same_bits(
     assert_equal(Checkpoint.load(whole.folder.checkpoint), Checkpoint.load(run.folder.checkpoint))
     lines = [each.folder.read_metrics() for each in (whole, run)]
     assert [[*line.losses.items()] for line in lines[0]] == [[*line.losses.items()] for line in lines[1]]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_checkpoints_within_an_epoch_lose_no_bit(
+    processes: int, digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One run has none, another has one after every step, and is killed right after the fifth."""
+    monkeypatch.setattr("newfound.engine.trainer.ASKED_EVERY", 0.0)
+    steps, save = list[int](), Checkpoint.save
+
+    def killed(checkpoint: Checkpoint, path: Path) -> None:
+        save(checkpoint, path)
+        steps.append(checkpoint.state.get("step", 0))
+        if steps[-1] and len([*filter(None, steps)]) == 5:
+            raise InterruptedError
+
+    with dist.processes(processes):
+        whole = tiny_run(tmp_path / "a" / "run", tiny_recipe("iic", checkpoint_seconds=1e9), digits)
+        whole.discover()
+        run = tiny_run(tmp_path / "b" / "run", tiny_recipe("iic"), digits)
+        monkeypatch.setattr(Checkpoint, "save", killed)
+        with pytest.raises(InterruptedError):
+            run.discover()
+        assert Checkpoint.load(run.folder.checkpoint).state["step"] == steps[-1]
+        run = tiny_run(tmp_path / "b" / "run", tiny_recipe("iic"), digits, resume=True)
+        run.discover()
+    assert_equal(Checkpoint.load(whole.folder.checkpoint), Checkpoint.load(run.folder.checkpoint))

@@ -5,7 +5,7 @@ import os
 import sys
 import warnings
 
-from newfound.cli.signals import begin_imports, end_imports, ignore_interrupts
+from newfound.cli.signals import begin_imports, end_imports, ignore_signals
 
 LAUNCHERS = {"RANK", "SLURM_STEP_NUM_TASKS"}
 """Environment variables that torchrun and Slurm set."""
@@ -14,7 +14,7 @@ LAUNCHERS = {"RANK", "SLURM_STEP_NUM_TASKS"}
 def main() -> None:
     """Run `newfound`. Exit codes: 0, 1 if the work fails, 2 for wrong usage, 130 for Ctrl-C."""
     rank = os.environ.get("RANK") or os.environ.get("SLURM_PROCID", "0")
-    begin_imports() if rank == "0" else ignore_interrupts()  # the first process handles Ctrl-C
+    begin_imports() if rank == "0" else ignore_signals()  # the first process handles them
     arguments = sys.argv[1:] or ["--help"]
     try:
         code = _run(arguments)

@@ -28,9 +28,10 @@ def end_imports() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the first process, which this one follows."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def ignore_signals() -> None:
+    """Leave Ctrl-C and SIGTERM to the first process, which this one follows."""
+    for each in STOPPING:
+        signal.signal(each, signal.SIG_IGN)
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
@@ -51,8 +52,9 @@ def time_after(text: str) -> float:
 class Stopping:
     """Tells a run when to stop at a checkpoint: after a deadline, Ctrl-C, or SIGTERM, which schedulers send.
 
-    Within the block, a second Ctrl-C stops at once. A thread listens for it, because Python's own handlers
-    wait for the current operation, and a step of a large network can take a minute.
+    Within the block, a second Ctrl-C stops at once; a second SIGTERM does not, since Slurm and torchrun may
+    both send one. A thread listens, because Python's own handlers wait for the current operation, and a step
+    of a large network can take a minute.
     """
 
     def __init__(self, at: float | None, resume: bool = False) -> None:
@@ -101,16 +103,16 @@ class Stopping:
         from newfound.cli.console import console
 
         with open(reader, "rb", buffering=0) as signals:
-            presses = 0
+            told = False
             while received := signals.read(1):
                 if received[0] not in STOPPING:
                     continue
-                presses += 1
-                if presses == 1:
-                    pressed = received[0] == signal.SIGINT
+                pressed = received[0] == signal.SIGINT
+                if not told:
+                    told = True
                     what = f"{'Ctrl-C' if pressed else 'SIGTERM'}: stopping at the next checkpoint"
                     console().print(f"{what}{self._soon()}.{' Press it again to stop at once.' * pressed}")
-                else:
+                elif pressed:
                     console().show_cursor()  # which the progress bar hides
                     console().print(f"Stopped at once; the last checkpoint is kept. {self._again}")
                     os._exit(INTERRUPTED)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -27,6 +27,7 @@ from torch import Tensor
 
 from newfound.core.errors import RunError
 
+T = TypeVar("T")
 WAIT = timedelta(days=30)
 """How long a process waits for orders: the first one may be loading, evaluating or clustering."""
 _orders: dist.ProcessGroup | None = None
@@ -179,6 +180,16 @@ def receive() -> Any:
     return torch.load(BytesIO(message.numpy().data), map_location=_to_own_device, weights_only=False)
 
 
+def agreed(value: T) -> T:
+    """The first process's value, in every process."""
+    if rank() == 0:
+        send(value)
+        return value
+    if (found := receive()) is None:
+        raise ProcessLostError("The first process has ended.")
+    return found  # type: ignore[no-any-return]
+
+
 def _to_own_device(storage: Any, where: str) -> Any:
     return storage if where == "cpu" else storage.cuda()
 
@@ -248,5 +259,5 @@ def processes(number: int) -> Iterator[None]:
         leave()
         for other in others:
             if _broken or not met:
-                other.terminate()
+                other.kill()  # it ignores SIGTERM
             other.wait()

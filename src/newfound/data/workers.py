@@ -93,6 +93,7 @@ def read_each(
         num_workers=workers,
         prefetch_factor=AHEAD if workers else None,
         multiprocessing_context="fork" if workers else None,
+        worker_init_fn=_heed_parent,
     )
     try:
         for part in _started(loader):
@@ -176,13 +177,15 @@ def _started(loader: DataLoader[Part[R]]) -> Iterator[Part[R]]:
     if not loader.num_workers:
         return iter(loader)
     waiting: list[int] = []
-    # Workers inherit both, so they ignore Ctrl-C and do not wake up listeners of this process's signals.
+    # Workers inherit all of it, so they ignore signals and do not wake up listeners of this process's.
     before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     listener = signal.set_wakeup_fd(-1)
     try:
         return iter(loader)
     finally:
         signal.set_wakeup_fd(listener)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, before)
         if waiting:
             signal.raise_signal(signal.SIGINT)
@@ -191,6 +194,17 @@ def _started(loader: DataLoader[Part[R]]) -> Iterator[Part[R]]:
 def _on_threads(number: int, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """`map` on this many threads."""
     return _threads(os.getpid(), number).map(function, items)
+
+
+def _heed_parent(worker: int) -> None:
+    """Let a worker end at its parent's SIGTERM, but not at Slurm's, which goes to all processes."""
+
+    def wait() -> None:
+        while signal.sigwaitinfo([signal.SIGTERM]).si_pid != os.getppid():
+            pass
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 @cache

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from newfound.core import dist
 from newfound.core.errors import RunError
 from newfound.core.learner import Bank, Learner
+from newfound.core.records import Losses
 from newfound.core.seed import derive
 from newfound.core.settings import TrainConfig
 from newfound.data.loader import Loader
@@ -34,6 +35,10 @@ from newfound.nn.norm import share_statistics
 log = logging.getLogger(__name__)
 FIRST_NOTICE = 10.0
 """Seconds into a stage until the time left is first logged; the interval doubles with every notice."""
+GO_ON = "go on"
+"""The order to continue after a pause."""
+ASKED_EVERY = 2.0
+"""Seconds after which several processes ask the first one whether to pause."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +67,20 @@ def lowest(losses: Sequence[float]) -> int:
     return min(range(len(losses)), key=losses.__getitem__, default=0)
 
 
-class Paused(Exception):  # noqa: N818 (not an error)
-    """An epoch was stopped after some of its steps; holds what is needed to continue there."""
+def mean_losses(sums: Losses, steps: int) -> dict[str, float]:
+    """The means of losses that were added up over `steps`."""
+    return {name: value.cpu().mean().item() / steps for name, value in sums.items()}
 
-    def __init__(self, epoch: int, step: int, seconds: float, tensors: dict[str, Tensor]) -> None:
-        """`tensors` are the sums of the losses so far and the random states."""
-        super().__init__(epoch, step, seconds, tensors)  # all of them, so that it can be pickled
-        self.epoch, self.step, self.seconds, self.tensors = epoch, step, seconds, tensors
+
+@dataclass(frozen=True)
+class Paused:
+    """What is needed to continue an epoch after some of its steps."""
+
+    epoch: int
+    step: int = 0
+    seconds: float = 0.0
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    """The sums of the losses so far, and the random states."""
 
 
 class Trainer:
@@ -87,7 +99,9 @@ class Trainer:
     ) -> None:
         self.learner, self.loader, self.train, self.bank = learner, loader, train, bank
         self._made_of = (learner, loader, train, bank), {"precision": precision, "mode": mode, "extra": extra}
-        self._should_pause: Callable[[], bool] = lambda: False
+        self._must_save: Callable[[], bool] = lambda: False
+        self._ask_in = 1
+        """The number of steps after which the first process is asked whether to pause."""
         self.optimiser = learner_optimiser(learner, train)
         self.step = Step(learner, loader, self.optimiser, precision=precision, mode=mode, extra=extra)
 
@@ -95,25 +109,30 @@ class Trainer:
         self,
         first_epoch: int = 0,
         paused: Paused | None = None,
-        should_pause: Callable[[], bool] = lambda: False,
+        must_save: Callable[[], bool] = lambda: False,
+        save: Callable[[Paused], None] = lambda paused: None,
     ) -> Iterator[EpochRecord]:
         """Train from `first_epoch`, or from where it was `paused`, to the end; yield a record per epoch.
 
-        `should_pause` is called after each step, unless several processes train together, since the others
-        have already started the whole epoch.
+        `must_save` is asked after each step, by several processes every few seconds. If it says so, `save`
+        gets what is needed to continue there; it may raise to stop.
         """
         states = self.optimiser.state_dict(), self.step.scaler.state_dict()
         begun = first_epoch > 0 or paused is not None
         dist.send((self._made_of, states, begun))
         self.begin(begun)
-        if dist.world() == 1:
-            self._should_pause = should_pause
+        self._must_save = must_save
         steps = (self.train.epochs - first_epoch) * self.loader.steps
         notices = Notices(self.loader.stage, steps)
         for epoch in range(first_epoch, self.train.epochs):
-            first = epoch == first_epoch
-            dist.send((epoch, paused if first else None))
-            yield self.epoch(epoch, notices if first else None, paused if first else None)
+            start, paused = paused or Paused(epoch), None
+            dist.send(start)
+            for part in self.epoch(start, notices if epoch == first_epoch else None):
+                if isinstance(part, EpochRecord):
+                    yield part
+                else:
+                    save(part)
+                    dist.send(GO_ON)
 
     def begin(self, begun: bool) -> None:
         """Prepare the first epoch, unless it has already `begun`; called in every process."""
@@ -128,11 +147,16 @@ class Trainer:
                     self.learner.end(self.bank)
 
     def epoch(
-        self, epoch: int, after_step: Callable[[int], None] | None = None, paused: Paused | None = None
-    ) -> EpochRecord:
-        """Train for one epoch; called in every process."""
-        with self._sharing():
-            return self._epoch(epoch, after_step, paused or Paused(epoch, 0, 0.0, {}))
+        self, start: Paused, after_step: Callable[[int], None] | None = None
+    ) -> Iterator[EpochRecord | Paused]:
+        """Train an epoch from `start`; called in every process. Yields at each pause, and at the end."""
+        parts = self._epoch(start, after_step)
+        while True:
+            with self._sharing():
+                part = next(parts)
+            yield part
+            if isinstance(part, EpochRecord):
+                return
 
     @contextmanager
     def _sharing(self) -> Iterator[None]:
@@ -141,8 +165,11 @@ class Trainer:
             yield
             dist.broadcast(self.learner.state_dict().values())
 
-    def _epoch(self, epoch: int, after_step: Callable[[int], None] | None, paused: Paused) -> EpochRecord:
-        start, device = time.perf_counter() - paused.seconds, self.loader.device
+    def _epoch(
+        self, paused: Paused, after_step: Callable[[int], None] | None
+    ) -> Iterator[EpochRecord | Paused]:
+        start, epoch, device = time.perf_counter() - paused.seconds, paused.epoch, self.loader.device
+        compiling = 0.0
         lr = learning_rate(epoch, self.train)
         set_learning_rate(self.optimiser, lr)
         torch.manual_seed(derive(self.loader.seed, self.loader.stage, epoch, "learner"))
@@ -153,26 +180,31 @@ class Trainer:
             sums = {name: value for name, value in paused.tensors.items() if name not in (HOST, GPU)}
             self.step.sums = {name: value.to(device) for name, value in sums.items()}
         draws = pairwise(chain(self.loader.draws(epoch, paused.step), [None]))
+        asked, ask_at = time.monotonic(), paused.step + self._ask_in
         for done, (draw, following) in enumerate(draws, paused.step + 1):
             assert draw is not None
             self.step(draw, following)
             if after_step:
                 after_step(done)
-            if done < self.loader.steps and self._should_pause():
-                self._check(epoch, {})
-                seconds = time.perf_counter() - start - self.step.take_compile_seconds()
-                raise Paused(epoch, done, seconds, self.step.sums | random_states(device))
+            if done == ask_at < self.loader.steps:
+                pause, self._ask_in = dist.agreed((self._must_save(), self._steps_to_next(asked)))
+                if pause:
+                    self._check(epoch, mean_losses(self.step.sums, done))
+                    compiling += self.step.take_compile_seconds()
+                    seconds = time.perf_counter() - start - compiling
+                    yield Paused(epoch, done, seconds, self.step.sums | random_states(device))
+                    start = time.perf_counter() - seconds - compiling
+                asked, ask_at = time.monotonic(), done + self._ask_in
         sums = {name: value.cpu() for name, value in self.step.sums.items()}
-        losses = {name: value.mean().item() / self.loader.steps for name, value in sums.items()}
-        if dist.rank() == 0:
-            self._check(epoch, losses)
+        losses = mean_losses(sums, self.loader.steps)
+        self._check(epoch, losses)
         self.learner.after_epoch(self.bank, self.step.clock)
         if epoch + 1 == self.train.epochs:
             self.learner.end(self.bank)
         heads = sum((value for value in sums.values() if value.ndim), torch.zeros(1))
-        compiling = self.step.take_compile_seconds()
+        compiling += self.step.take_compile_seconds()
         seconds = time.perf_counter() - start - compiling
-        return EpochRecord(
+        yield EpochRecord(
             stage=self.loader.stage,
             epoch=epoch,
             epochs=self.train.epochs,
@@ -184,7 +216,17 @@ class Trainer:
             compile_seconds=compiling,
         )
 
+    def _steps_to_next(self, asked: float) -> int:
+        """The number of steps to the next question, from the time at which the last one was `asked`."""
+        if dist.world() == 1:
+            return 1
+        in_time = ASKED_EVERY * self._ask_in / max(time.monotonic() - asked, 1e-9)
+        return max(1, min(2 * self._ask_in, int(in_time)))
+
     def _check(self, epoch: int, losses: dict[str, float]) -> None:
+        """Refuse what is not finite; only in the first process."""
+        if dist.rank():
+            return
         bad = [f"{name} = {value}" for name, value in losses.items() if not math.isfinite(value)]
         # The losses were computed before the last update, so the weights are checked too.
         finite = torch.stack([each.isfinite().all() for each in self.learner.state_dict().values()])
@@ -200,17 +242,19 @@ class Trainer:
 def follow() -> None:
     """Follow the first process's orders until it leaves."""
     trainer: Trainer | None = None
+    parts: Iterator[EpochRecord | Paused] = iter(())
     while (order := dist.receive()) is not None:
-        if isinstance(order[0], int):
-            assert trainer is not None
-            epoch, paused = order
-            trainer.epoch(epoch, paused=paused)
+        if isinstance(order, tuple):
+            (made_of, how), (optimiser, scaler), begun = order
+            trainer = Trainer(*made_of, **how)
+            trainer.optimiser.load_state_dict(optimiser)
+            trainer.step.scaler.load_state_dict(scaler)
+            trainer.begin(begun)
             continue
-        (parts, how), (optimiser, scaler), begun = order
-        trainer = Trainer(*parts, **how)
-        trainer.optimiser.load_state_dict(optimiser)
-        trainer.step.scaler.load_state_dict(scaler)
-        trainer.begin(begun)
+        if isinstance(order, Paused):
+            assert trainer is not None
+            parts = trainer.epoch(order)
+        next(parts)
 
 
 class Notices:

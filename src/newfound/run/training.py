@@ -102,7 +102,7 @@ class State(BaseModel, extra="forbid"):
     stage: str
     epoch: Count
     step: Count = 0
-    """The number of steps done if the run stopped within this epoch."""
+    """The number of steps done if the checkpoint was taken within this epoch."""
     seconds: NonNegative = 0.0
     """The time of these steps."""
     start: str
@@ -158,6 +158,7 @@ class Training:
             check_same_images(folder, data, state)
             self.account, self.lines = state.account, list(state.lines)
         self.log = MetricsLog(folder, self.lines)
+        self._stop, self._due = False, time.monotonic() + recipe.run.checkpoint_seconds
 
     def viewer(self, learner: Learner) -> Viewer:
         return Viewer(learner, self.data.split.look, self.device, self.precision)
@@ -174,7 +175,7 @@ class Training:
 
     def train(self, stage: str, learner: Learner) -> None:
         """Train a stage to its end, starting from the checkpoint if that belongs to it."""
-        begun, paused, saved_at = self.begun(stage), None, time.monotonic()
+        begun, paused, start = self.begun(stage), None, time.monotonic()
         first = begun[0].epoch if begun else 0
         trainer = self._trainer(stage, learner, first)
         evaluator = self.evaluator(learner, self.data) if isinstance(learner, Method) else None
@@ -186,8 +187,14 @@ class Training:
                 if state.scaler:
                     trainer.step.scaler.load_state_dict(state.scaler)
             paused = Paused(first, state.step, state.seconds, saved.paused) if state.step else None
-        with _within_memory(stage), self._pausing(stage, trainer):
-            for record in trainer.run(first, paused, self.control.should_stop):
+
+        def save(paused: Paused) -> None:
+            self._save(stage, trainer, paused.epoch, paused)
+            if self._stop:
+                raise Stopped
+
+        with _within_memory(stage):
+            for record in trainer.run(first, paused, self._must_save, save):
                 seen = trainer.loader.steps * trainer.loader.batch_size
                 took = Timing(seconds=record.seconds, compile_seconds=record.compile_seconds, images=seen)
                 self.account.add(trainer, stage, record.epoch, took)
@@ -195,27 +202,21 @@ class Training:
                 scores = self._scores(evaluator, record) if evaluator else {}
                 self.log.add(record, scores)
                 self.control.watch(Epoch(record, scores, self._ahead(stage)))
-                stop = self.control.should_stop() and not done
-                if done or stop or time.monotonic() - saved_at >= self.recipe.run.checkpoint_seconds:
+                if self._must_save() or done:
                     self._save(stage, trainer, record.epoch + 1)
-                    saved_at = time.monotonic()
-                if stop:
+                if self._stop and not done:
                     raise Stopped
         if trainer.train.epochs == 0:
             if stage == "discover" and any(parameter.requires_grad for parameter in learner.parameters()):
                 log.info("%s: epochs=0, nothing is trained", stage)
             if stage == "discover":
-                self.account.add(trainer, stage, 0, Timing(seconds=time.monotonic() - saved_at))
+                self.account.add(trainer, stage, 0, Timing(seconds=time.monotonic() - start))
             self._save(stage, trainer, 0)
 
-    @contextmanager
-    def _pausing(self, stage: str, trainer: Trainer) -> Iterator[None]:
-        """Save an epoch that is paused, and stop."""
-        try:
-            yield
-        except Paused as paused:
-            self._save(stage, trainer, paused.epoch, paused)
-            raise Stopped from None
+    def _must_save(self) -> bool:
+        """Whether a checkpoint is due: the run is to stop, or the last one is old."""
+        self._stop = self.control.should_stop()
+        return self._stop or time.monotonic() >= self._due
 
     def pretrain(self, until: str | None = None) -> Mapping[str, Tensor]:
         """The weights after the stages before discovery, or after `until`: cached ones, or newly trained."""
@@ -273,7 +274,7 @@ class Training:
         return Trainer(learner, loader, train, bank, precision=self.precision, mode=mode, extra=extra)
 
     def _save(self, stage: str, trainer: Trainer, epoch: int, paused: Paused | None = None) -> None:
-        split = self.data.split
+        start, split = time.monotonic(), self.data.split
         state = State(
             stage=stage,
             epoch=epoch,
@@ -292,6 +293,9 @@ class Training:
         weights, moments = trainer.learner.state_dict(), moments_of(trainer.learner, trainer.optimiser)
         tensors = paused.tensors if paused else {}
         Checkpoint(weights, moments, state.model_dump(mode="json"), tensors).save(self.folder.checkpoint)
+        now = time.monotonic()
+        # A checkpoint that takes more than a second is taken more rarely.
+        self._due = now + self.recipe.run.checkpoint_seconds * max(now - start, 1.0)
 
     def _ahead(self, stage: str) -> float:
         """The work of everything after a stage, in epochs of this stage."""
