@@ -106,14 +106,10 @@ def test_ctrl_c_ends_the_workers_at_once(capfd: pytest.CaptureFixture[str]) -> N
 @in_workers
 @pytest.mark.usefixtures("forked")
 def test_a_worker_ends_at_a_sigterm_of_its_parent_only() -> None:
-    def read(row: int) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(0.01)
-
-    parts = read_each([""] * 100, read, size=4)
+    parts = read_each([""] * 100, lambda row: os.kill(os.getpid(), signal.SIGTERM), size=4)
     assert [part.failed for part in parts] == [[]] * 25
 
-    parts = read_each([""] * 100, read, size=4)
+    parts = read_each([""] * 1000, lambda row: time.sleep(0.01), size=4)
     next(parts)
     first, *_ = multiprocessing.active_children()
     first.terminate()
