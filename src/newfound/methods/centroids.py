@@ -118,7 +118,7 @@ class Centroids(Method):
     joint = True
     made_for = "mixed"
     mixed = True
-    cache_version = 7
+    cache_version = 8
     views = Views()
     schedules = {"pretrain": TrainConfig(), "discover": TrainConfig(epochs=0)}
 

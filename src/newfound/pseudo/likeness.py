@@ -38,7 +38,7 @@ UNLABELLED = (2, 100)
 """Fewest and most nearest images of the pile."""
 QUANTILES = (0.5, 0.6, 0.7)
 """q: hardly any novel image exceeds these quantiles, and still many labelled ones do."""
-FEW = 0.08
+FEW = 0.05
 """A pile in which the share of known images seems to be this or less is taken to hold none."""
 MIDDLE = (0.05, 0.95)
 """Quantiles of the labelled images between which the median of the images above a gap must lie."""
