@@ -16,6 +16,7 @@ from newfound.core.files import (
     check_apart,
     check_new,
     check_writable,
+    free_memory,
     read_record,
     read_text,
     write_json,
@@ -186,3 +187,58 @@ def test_a_source_has_absolute_paths_and_no_other_fields(
 )
 def test_paths_without_the_folder_they_were_given_in(source: Source, expected: dict[str, str]) -> None:
     assert source.relative(list(expected)) == list(expected.values())
+
+
+def system(root: Path, files: dict[str, str]) -> None:
+    """Write what Linux says about its memory below `root`."""
+    for name, text in {"proc/meminfo": "MemTotal: 9 kB\nMemAvailable: 8 kB\n", **files}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+NEW, OLD = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
+"""Files of control groups of version 2 and 1."""
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "files", "groups", "free"),
+    [
+        ("0::/", NEW, {}, 8192),
+        ("0::/", NEW, {"": ("max\n", "9999", "inactive_file 0")}, 8192),
+        ("0::/", NEW, {"": ("5000\n", "4000\n", "anon 1000\ninactive_file 3000\n")}, 4000),
+        (
+            "1:cpu:/\n0::/job_1/step_0/task_0",
+            NEW,
+            {
+                "job_1": ("5000", "4500", "inactive_file 0"),
+                "job_1/step_0": ("6000", "4500", "inactive_file 0"),
+                "job_1/step_0/task_0": ("max", "4500", "inactive_file 0"),
+            },
+            500,
+        ),
+        (
+            "4:memory:/slurm/job_1\n0::/",
+            OLD,
+            {"memory/slurm/job_1": ("5000", "4500", "inactive_file 1\ntotal_inactive_file 200")},
+            700,
+        ),
+        # What a container of version 1 sees: its own group in place of the root.
+        ("4:memory:/docker/7", OLD, {"memory": ("5000", "4500", "inactive_file 0")}, 500),
+    ],
+    ids=["no limits", "an infinite one", "a container", "Slurm", "version 1", "a container of version 1"],
+)
+def test_memory_that_a_control_group_may_still_allocate(
+    cgroup: str,
+    files: tuple[str, str],
+    groups: dict[str, tuple[str, str, str]],
+    free: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("newfound.core.files.SYSTEM", tmp_path)
+    assert free_memory() == float("inf")
+    system(tmp_path, {"proc/self/cgroup": f"{cgroup}\n"})
+    for group, texts in groups.items():
+        names = (f"sys/fs/cgroup/{group}/{name}" for name in (*files, "memory.stat"))
+        system(tmp_path, dict(zip(names, texts, strict=True)))
+    assert free_memory() == free

@@ -23,6 +23,8 @@ M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 DATASETS = "datasets:"
 """Prefix of the name or folder of a Hugging Face dataset, with an optional split: datasets:beans:train."""
+SYSTEM = Path("/")
+"""Where Linux says how much memory there is."""
 
 
 @contextmanager
@@ -47,14 +49,37 @@ def check_writable(path: Path) -> None:
 def free_memory() -> float:
     """Bytes of memory that this process may still allocate; infinite if the system does not say."""
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = float(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 2**10
-        group = Path("/sys/fs/cgroup")  # the limits of a container
-        limit = (group / "memory.max").read_text() if (group / "memory.max").exists() else "max"
-        used = float((group / "memory.current").read_text()) if limit.strip() != "max" else 0.0
-        return free if limit.strip() == "max" else min(free, float(limit) - used)
-    except (OSError, StopIteration, ValueError):
+        free = 2**10 * _numbers(SYSTEM / "proc/meminfo")["MemAvailable:"]
+        return min([free, *map(_room, _memory_groups())])
+    except (OSError, KeyError, ValueError):
         return math.inf
+
+
+def _memory_groups() -> Iterator[Path]:
+    """The control groups that limit the memory of this process, of a container or Slurm, up to the root."""
+    for line in (SYSTEM / "proc/self/cgroup").read_text().splitlines():
+        _, controller, name = line.split(":", 2)
+        if controller in ("", "memory"):  # versions 2 and 1
+            root = SYSTEM / "sys/fs/cgroup" / controller
+            group = root / name.lstrip("/")
+            yield from (each for each in (group, *group.parents) if each.is_relative_to(root))
+
+
+def _room(group: Path) -> float:
+    """Bytes that a control group may still allocate; pages of files read before make room for them."""
+    for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        if (group / limit).exists():
+            pages = _numbers(group / "memory.stat")
+            inactive = pages.get("total_inactive_file", pages["inactive_file"])
+            most, now = ((group / each).read_text().replace("max", "inf") for each in (limit, used))
+            return float(most) - float(now) + inactive
+    return math.inf
+
+
+def _numbers(path: Path) -> dict[str, float]:
+    """The lines of a system file, such as `inactive_file 4096`."""
+    lines = (line.split() for line in path.read_text().splitlines())
+    return {name: float(value) for name, value, *_ in lines}
 
 
 def free_disk(place: Path) -> int:
