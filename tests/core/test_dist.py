@@ -1,6 +1,7 @@
 """How processes find each other and divide a batch; tests/contract/test_processes.py trains with two."""
 
 import os
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -75,7 +76,25 @@ def test_one_process_has_everything() -> None:
     assert (dist.rank(), dist.world()) == (0, 1)
 
 
-def test_processes_of_one_machine_divide_its_cores() -> None:
-    assert dist.own_cores(16) == 16
-    with patch.object(dist, "_local", 4):
-        assert (dist.own_cores(18), dist.own_cores(2)) == (4, 1)
+@pytest.mark.parametrize(
+    ("environment", "unbound", "bound"),
+    [
+        ({}, 32, 8),
+        ({"LOCAL_WORLD_SIZE": "4"}, 8, 2),
+        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "32"}, 8, 8),
+        ({"SLURM_STEP_NUM_TASKS": "7", "SLURM_STEP_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "16"}, 4, 4),
+        ({"SLURM_STEP_NUM_TASKS": "99", "SLURM_STEP_NUM_NODES": "1", "SLURM_CPUS_ON_NODE": "32"}, 1, 1),
+    ],
+    ids=["one process", "torchrun", "Slurm", "Slurm, cores elsewhere", "more processes than cores"],
+)
+def test_processes_of_one_machine_divide_its_cores(
+    environment: dict[str, str], unbound: int, bound: int, tmp_path: Path
+) -> None:
+    """Slurm may have bound a process to its own cores, here 8 of 32."""
+    group = (tmp_path / "group").as_uri()
+    dist.join({"LOCAL_RANK": "0", **environment}, init_method=group, rank=0, world_size=1)
+    try:
+        assert (dist.own_cores(32), dist.own_cores(8)) == (unbound, bound)
+    finally:
+        dist.leave()
+    assert dist.own_cores(32) == 32

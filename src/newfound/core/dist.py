@@ -10,6 +10,7 @@ times too large. `average` makes the gradient of every parameter exact, whether 
 share or to the whole batch. With one process, every function here is the identity.
 """
 
+import math
 import os
 import re
 import socket
@@ -32,7 +33,9 @@ WAIT = timedelta(days=30)
 """How long a process waits for orders: the first one may be loading, evaluating or clustering."""
 _orders: dist.ProcessGroup | None = None
 _local = 1
-"""Processes among which this machine's cores are divided; Slurm binds each process to its own cores."""
+"""Processes on this machine."""
+_cores: int | None = None
+"""The cores that Slurm gave to them; it may have bound each to some of these."""
 _batch: tuple[int, ...] = ()
 """Numbers of labelled and unlabelled rows in the batch that the processes share; empty outside `sharing`."""
 _broken = False
@@ -55,7 +58,7 @@ def rank() -> int:
 
 def own_cores(cores: int) -> int:
     """How many of the cores that this process may use are its own; at least one."""
-    return max(cores // _local, 1)
+    return max(min(cores, (_cores or cores) // _local), 1)
 
 
 @contextmanager
@@ -215,24 +218,34 @@ def join(environment: Mapping[str, str] = os.environ, **where: Any) -> None:
 
     With fewer GPUs than processes on this machine, some share one, which NCCL refuses and gloo allows.
     """
-    global _orders, _broken, _local
+    global _orders, _broken, _local, _cores
     local, gpus = int(environment["LOCAL_RANK"]), torch.cuda.device_count()
     if gpus:
         torch.cuda.set_device(local % gpus)
-    _local = int(environment.get("LOCAL_WORLD_SIZE", 1))
-    dist.init_process_group("cpu:gloo,cuda:nccl" if _local <= gpus else "gloo", **where)
+    together = int(environment.get("LOCAL_WORLD_SIZE", 1))  # Slurm may show each process only its own GPU
+    dist.init_process_group("cpu:gloo,cuda:nccl" if together <= gpus else "gloo", **where)
+    _local, _cores = _sharers(environment)
     _orders, _broken = dist.new_group(backend="gloo", timeout=WAIT), False
+
+
+def _sharers(environment: Mapping[str, str]) -> tuple[int, int | None]:
+    """How many processes are on this machine, and the cores that Slurm gave to them."""
+    if "LOCAL_WORLD_SIZE" in environment or "SLURM_STEP_NUM_NODES" not in environment:
+        return int(environment.get("LOCAL_WORLD_SIZE", 1)), None
+    tasks, nodes = (int(environment[f"SLURM_STEP_NUM_{each}"]) for each in ("TASKS", "NODES"))
+    cores = environment.get("SLURM_CPUS_ON_NODE")
+    return math.ceil(tasks / nodes), int(cores) if cores else None
 
 
 def leave() -> None:
     """Leave the process group; the first process dismisses the others."""
-    global _orders, _local
+    global _orders, _local, _cores
     if _orders is None:
         return
     if rank() == 0 and not _broken:
         with suppress(ProcessLostError):
             send(None)
-    _orders, _local = None, 1
+    _orders, _local, _cores = None, 1, None
     dist.destroy_process_group()
 
 
