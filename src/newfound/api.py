@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from pydantic import PlainValidator
 from torch import Tensor
 
+from newfound.core import dist
 from newfound.core.calls import public
 from newfound.core.errors import DataError, UsageError, one_line
 from newfound.core.files import AnyPath, AnyPlace
@@ -107,7 +108,8 @@ def opened(method: str | None, data: Given, out: AnyPath, resume: bool, settings
         data = embedded(data, Embeddings(begin.source, folder.cache, recipe.run.device))
         data = replace(data, size_reason=f"by {begin.source.frozen}")
     elif begin.source.size != given.size:
-        data = load(begin.source, cache=folder.cache)
+        with dist.expecting(recipe.run.devices):
+            data = load(begin.source, cache=folder.cache)
     split = replace(data.split, pile=begin.source.pile or data.split.pile)
     data = replace(data, split=split, source=begin.source)
     return Run(folder, data, recipe, search=search, resume=resume, watch=LogProgress())

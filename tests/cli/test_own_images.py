@@ -12,6 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
+from newfound.core import dist
+from newfound.core.errors import UsageError
 from newfound.engine.checkpoint import Checkpoint
 from newfound.run.folder import Folder
 from newfound.run.trained import run_scores
@@ -50,6 +52,16 @@ def test_nothing_is_scored_without_the_truth(own_run: Finished, images: OwnImage
     assert [found.class_names[index] for index in found.labels[24:]] == [
         row["class"] for row in rows_of(own_run.path / "assignments.csv")
     ]
+
+
+def test_images_are_loaded_for_as_many_processes_as_will_be_started(
+    images: OwnImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: object) -> None:
+        raise UsageError(f"read for {dist.on_this_machine()} processes")
+
+    monkeypatch.setattr("newfound.cli.discover.load_data", load)
+    refused(2, ("discover", "iic", *images.options, *TINY, "encoder=small", "devices=3"), "for 3 processes")
 
 
 @pytest.mark.parametrize("part", ["labelled", "pile"])

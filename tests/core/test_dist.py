@@ -77,24 +77,29 @@ def test_one_process_has_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "unbound", "bound"),
+    ("environment", "processes", "unbound", "bound"),
     [
-        ({}, 32, 8),
-        ({"LOCAL_WORLD_SIZE": "4"}, 8, 2),
-        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "32"}, 8, 8),
-        ({"SLURM_STEP_NUM_TASKS": "7", "SLURM_STEP_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "16"}, 4, 4),
-        ({"SLURM_STEP_NUM_TASKS": "99", "SLURM_STEP_NUM_NODES": "1", "SLURM_CPUS_ON_NODE": "32"}, 1, 1),
+        ({}, 1, 32, 8),
+        ({"LOCAL_WORLD_SIZE": "4"}, 4, 8, 2),
+        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "32"}, 4, 8, 8),
+        ({"SLURM_STEP_NUM_TASKS": "7", "SLURM_STEP_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "16"}, 4, 4, 4),
+        ({"SLURM_STEP_NUM_TASKS": "99", "SLURM_STEP_NUM_NODES": "1", "SLURM_CPUS_ON_NODE": "32"}, 99, 1, 1),
     ],
     ids=["one process", "torchrun", "Slurm", "Slurm, cores elsewhere", "more processes than cores"],
 )
-def test_processes_of_one_machine_divide_its_cores(
-    environment: dict[str, str], unbound: int, bound: int, tmp_path: Path
+def test_processes_of_one_machine_divide_its_cores_and_memory(
+    environment: dict[str, str], processes: int, unbound: int, bound: int, tmp_path: Path
 ) -> None:
     """Slurm may have bound a process to its own cores, here 8 of 32."""
     group = (tmp_path / "group").as_uri()
     dist.join({"LOCAL_RANK": "0", **environment}, init_method=group, rank=0, world_size=1)
     try:
         assert (dist.own_cores(32), dist.own_cores(8)) == (unbound, bound)
+        with patch.object(dist, "world", lambda: 100), dist.expecting(16):
+            assert dist.on_this_machine() == processes
     finally:
         dist.leave()
     assert dist.own_cores(32) == 32
+    with dist.expecting(4):
+        assert (dist.on_this_machine(), dist.own_cores(32)) == (4, 32)
+    assert dist.on_this_machine() == 1

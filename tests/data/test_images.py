@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+from newfound.core import dist
 from newfound.core.errors import DataError
 from newfound.data import folders, images, workers
 from newfound.data.decode import decode_all
@@ -130,6 +131,10 @@ def test_a_set_beyond_the_budget_is_streamed(
     assert "gone.png" in skipped[0]
     monkeypatch.setattr(folders, "RESIDENT_BYTES", 3 * 3 * 8 * 8)
     assert isinstance(open_images(paths, (8, 8), strict=False)[0], ResidentImages)
+    monkeypatch.setattr(folders, "free_memory", lambda: 3 * 3 * 8 * 8 / folders.RESIDENT_SHARE)
+    assert isinstance(open_images(paths, (8, 8), strict=False)[0], ResidentImages)
+    with dist.expecting(2):
+        assert isinstance(open_images(paths, (8, 8), strict=False)[0], StreamedImages)
 
 
 def test_files_beyond_the_budget_are_checked_once(

@@ -20,8 +20,11 @@ from newfound.data.images import StreamedImages
 from newfound.data.vectors import from_embeddings, sampled
 from newfound.methods.uno import UNO
 from newfound.run import preflight as preflights
+from newfound.run.folder import Folder
+from newfound.run.parts import PROGRAM
 from newfound.run.preflight import check_device, plan, preflight
 from newfound.run.recipe import build_method
+from newfound.run.run import Run
 from newfound.stages.supervised import Known
 from tests.tiny import CPU, tiny_recipe
 
@@ -179,6 +182,17 @@ def test_what_a_run_needs_is_counted(method: str, digits: Dataset, monkeypatch: 
     monkeypatch.setattr(preflights, "free_memory", lambda: 2**20)
     with pytest.raises(UsageError, match=r"Not enough memory: .* and 1 MiB are free\. .*batch_size"):
         needed.check(Path("."))
+
+
+def test_every_process_on_this_machine_needs_memory(
+    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, four = (Run(Folder(tmp_path), digits, tiny_recipe("iic", devices=n)).plan() for n in (1, 4))
+    assert four.host - one.host >= 3 * PROGRAM
+    monkeypatch.setattr(preflights, "free_memory", lambda: one.host + PROGRAM)
+    one.check(tmp_path)
+    with pytest.raises(UsageError, match=r"Not enough memory: .*fewer devices"):
+        four.check(tmp_path)
 
 
 def test_decoding_counts_where_it_takes_longer_than_training(

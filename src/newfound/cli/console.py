@@ -41,6 +41,7 @@ HINTS: Mapping[Hint, str] = {
     Hint.PILE: "If all of them are novel, use --pile novel.",
     Hint.MIXED: "If it may, use --pile mixed.",
     Hint.MEMORY: "Free some, or use a smaller batch_size or --size.",
+    Hint.DEVICES: "Free some, or use a smaller devices=, fewer processes, or a smaller --size.",
     Hint.SAMPLE: "Free some, set a smaller sample=, or run on some of the vectors and predict the others.",
     Hint.EMBED: "Free some, or run newfound embed first and use --embeddings.",
     Hint.JOIN: "Run newfound embed first and use --embeddings.",

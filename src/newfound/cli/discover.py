@@ -14,6 +14,7 @@ from newfound.cli.console import console, show_data, show_left_out, show_warning
 from newfound.cli.progress import Progress, cpu_advice
 from newfound.cli.results import curve_table, show_results
 from newfound.cli.signals import Stopping
+from newfound.core import dist
 from newfound.core.errors import UsageError, check_known
 from newfound.core.settings import Overrides
 from newfound.core.source import Source
@@ -192,7 +193,8 @@ def _opened(
     recipe = begin.recipe
     check_folder(folder, request_of(recipe, begin.source), resume, auto or _is_number_unknown(source))
     with Stopping(stop_after, resume=True) as stopping:
-        data = load_data(begin.source, folder.cache, recipe.run.device, stopping)
+        with dist.expecting(recipe.run.devices):
+            data = load_data(begin.source, folder.cache, recipe.run.device, stopping)
         if auto:
             data = _unknown(data)
         show_data(data)

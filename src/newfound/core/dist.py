@@ -36,6 +36,8 @@ _local = 1
 """Processes on this machine."""
 _cores: int | None = None
 """The cores that Slurm gave to them; it may have bound each to some of these."""
+_expected = 1
+"""Processes that will be started on this machine."""
 _batch: tuple[int, ...] = ()
 """Numbers of labelled and unlabelled rows in the batch that the processes share; empty outside `sharing`."""
 _broken = False
@@ -59,6 +61,22 @@ def rank() -> int:
 def own_cores(cores: int) -> int:
     """How many of the cores that this process may use are its own; at least one."""
     return max(min(cores, (_cores or cores) // _local), 1)
+
+
+def on_this_machine() -> int:
+    """How many processes share this machine's memory, or will; each has its own copy of images in memory."""
+    return _local if world() > 1 else _expected
+
+
+@contextmanager
+def expecting(number: int) -> Iterator[None]:
+    """Within the block, plan for `number` processes on this machine, unless a launcher started several."""
+    global _expected
+    _expected = number
+    try:
+        yield
+    finally:
+        _expected = 1
 
 
 @contextmanager

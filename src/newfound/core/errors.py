@@ -34,6 +34,7 @@ class Hint(Enum):
     PILE = 'If all of them are novel, pass pile="novel".'
     MIXED = 'If it may, pass pile="mixed".'
     MEMORY = "Free some, or use a smaller batch_size or smaller images."
+    DEVICES = "Free some, or use fewer devices or processes, or smaller images."
     SAMPLE = "Free some, set a smaller sample, or run on some of the vectors and predict the others."
     EMBED = "Free some, or embed them first and use the embeddings."
     JOIN = "Embed them first and pass the embeddings."

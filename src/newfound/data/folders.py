@@ -13,6 +13,7 @@ import torch
 from annotated_types import Ge, Le
 from pydantic import BaseModel
 
+from newfound.core import dist
 from newfound.core.calls import public
 from newfound.core.errors import DataError, Hint, RunError, UsageError, shortened
 from newfound.core.files import DATASETS, AnyPath, AnyPlace, free_memory, located, read_record, write_record
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 RESIDENT_BYTES = 16 * 2**30
 """Sets with more bytes of pixels are streamed,"""
 RESIDENT_SHARE = 0.4
-"""and those that would take more than this share of the free memory."""
+"""and those that would take more than this share of the free memory in all processes together."""
 NO_CLASS = ("", UNSORTED)
 """Images with these labels join the pile."""
 SOME, MANY = 200, 10_000
@@ -261,7 +262,8 @@ def _digest_of(paths: Sequence[str]) -> str:
 
 def is_resident(count: int, size: Size) -> bool:
     """Whether this many images are kept in memory."""
-    return 3 * count * size[0] * size[1] <= min(RESIDENT_BYTES, RESIDENT_SHARE * free_memory())
+    share = RESIDENT_SHARE / dist.on_this_machine()
+    return 3 * count * size[0] * size[1] <= min(RESIDENT_BYTES, share * free_memory())
 
 
 def _distinct_files(

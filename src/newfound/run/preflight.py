@@ -120,6 +120,8 @@ class Plan:
     """Whether the number of novel classes will be estimated first, which is not part of `seconds`."""
     embedding: float
     """Part of `seconds` that embedding the images takes."""
+    processes: int
+    """Processes that share this machine."""
 
     @property
     def lines(self) -> list[str]:
@@ -140,10 +142,9 @@ class Plan:
 
     def check(self, place: Path) -> None:
         """Refuse a run that does not fit into memory or onto the disk of its folder, `place`."""
-        vectors = self.look.kind == "vectors"
-        hint = Hint.SAMPLE if vectors else Hint.MEMORY
+        hint = Hint.SAMPLE if self.look.kind == "vectors" else Hint.MEMORY
         for what, needed, free, remedy in (
-            ("memory", self.host - self.loaded, free_memory(), hint),
+            ("memory", self.host - self.loaded, free_memory(), Hint.DEVICES if self.processes > 1 else hint),
             ("GPU memory", self.gpu, _free_gpu(), hint),
             (f"disk space for {place}", self.disk, free_disk(place), Hint.NEW_FOLDER),
         ):
@@ -176,7 +177,7 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
     each = data.split.unlabelled.size[0] * look.size * 2 if vectors else 3 * look.stored**2
     kept = each * sum(map(len, filter(_is_kept, (split.labelled, split.unlabelled))))
     predicted = n_u * (4 * (task.num_classes + task.num_novel) + 2 * dim)
-    on_gpu = device.type == "cuda"
+    on_gpu, processes = device.type == "cuda", dist.on_this_machine()
     return Plan(
         labelled=n_l,
         unlabelled=n_u,
@@ -184,7 +185,7 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
         look=look,
         data=each * (n_l + n_u),
         resident=_is_kept(data.split.unlabelled) and len(split.unlabelled) == n_u,
-        host=int(recipe.run.devices * (PROGRAM + kept) + 3 * predicted + (0 if on_gpu else training)),
+        host=int(processes * (PROGRAM + kept) + 3 * predicted + (0 if on_gpu else training)),
         loaded=sum(
             each.pixels.untyped_storage().nbytes()
             for each in (data.split.labelled, data.split.unlabelled)
@@ -195,6 +196,7 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
         seconds=seconds,
         estimated=data.num_novel is None,
         embedding=embedding,
+        processes=processes,
     )
 
 

@@ -132,7 +132,9 @@ class Run:
 
     def plan(self, embedding: float = 0.0) -> Plan:
         """What the run will need; `embedding` is how many seconds embedding the images takes."""
-        return plan(self.recipe, self.data, self.work or preflight(self.recipe, self._split), embedding)
+        work = self.work or preflight(self.recipe, self._split)
+        with dist.expecting(self.recipe.run.devices):
+            return plan(self.recipe, self.data, work, embedding)
 
     @property
     def source(self) -> Source:
