@@ -1,6 +1,7 @@
 """Images in tar files, datasets and on a cluster get the vectors that files on this machine get."""
 
 import io
+import json
 import logging
 import os
 import re
@@ -19,17 +20,22 @@ from PIL import Image
 
 import newfound
 import tests.run.quarters
+from newfound.core.encoder import Preprocessing
 from newfound.core.errors import DataError, NewfoundError, UsageError
+from newfound.core.files import in_units
 from newfound.data import archives
-from newfound.data.archives import Tar, blocks
+from newfound.data.archives import ROWS, Rows, Tar, blocks
 from newfound.data.parquet import Made, Manifest, Shards
 from newfound.data.vectors import from_embedding_files, read_embeddings
+from newfound.engine.embedding import Embedder
+from newfound.nn.encoders import build_encoder
 from newfound.run.embed import Worker, embed
 from newfound.run.frozen import version_of
-from newfound.run.parts import ClusterWorker, Workers, in_parts, new_files
+from newfound.run.parts import COPIES, ClusterWorker, Workers, announce, check_needs, in_parts, new_files
 
 pytest.importorskip("pyarrow")
 NUMBER = 60
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture(scope="module")
@@ -259,13 +265,40 @@ def test_what_it_will_take_is_said_beforehand_and_refused_where_it_does_not_fit(
     with monkeypatch.context() as patch:
         patch.setattr("newfound.run.parts.free_memory", lambda: 1000)
         with pytest.raises(
-            UsageError, match=r"Not enough memory: about 29 KiB are needed, and 1 KiB are free"
+            UsageError, match=r"Not enough memory: about 35 KiB are needed, and 1 KiB are free"
         ):
             embed(files[0].parent, "quarters", tmp_path / "full")
     monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 60 * 124 + 4095)
     with pytest.raises(UsageError, match=r"Not enough disk space for .*full: about 11 KiB .*another folder"):
         embed(files[0].parent, "quarters", tmp_path / "full")
     assert not list((tmp_path / "full").glob("*.parquet"))
+
+
+def test_the_memory_that_is_said_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = json.loads((RESULTS / "bench" / "h200-embed.json").read_text())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 2**33)
+    monkeypatch.setattr(
+        "newfound.engine.embedding.num_workers", lambda *_: record["embed"]["lite0"]["workers"]
+    )
+    embedder = Embedder(build_encoder("quarters"), torch.device("cpu"))
+    embedder.look = Preprocessing(224, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+    embedder.batch = record["embed"]["lite0"]["batch_size"]
+    largest = record["memory"][-1]
+    vectors = COPIES * ROWS * 1280 * 2
+    said = check_needs(
+        largest["images"], 0, vectors + embedder.memory(largest["images"]), "s3://bucket/feats"
+    )
+    assert said.endswith(f"about {in_units(largest['peak_mib'] * 2**20)} of memory, 8.0 GiB free")
+
+
+def test_files_of_a_dataset_are_in_memory_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 2**32)
+    assert announce([Rows("datasets:beans", 0, 2000)], "s3://bucket/feats", 10, 10, 0) == 2000
+    assert caplog.messages[0].endswith("and about 1.1 GiB of memory, 4.0 GiB free")
 
 
 @pytest.mark.extra

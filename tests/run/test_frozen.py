@@ -126,9 +126,10 @@ def test_vectors_that_the_disk_cannot_hold_are_refused_before_any_work(
         patch.setattr("newfound.run.parts.free_disk", lambda place: 10)
         with pytest.raises(UsageError, match=r"Not enough disk space for .*cache"):
             load_data(source, tmp_path / "cache")
-    monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 37 * 4 * 48 * 2 - 1)
+    decoded = 32 * 32 * 32 * 3  # a batch of pixels
+    monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 37 * 4 * 48 * 2 + decoded - 1)
     with pytest.raises(
-        UsageError, match=r"Not enough memory: about 14 KiB .* 14 KiB are free\. .*embed them"
+        UsageError, match=r"Not enough memory: about 110 KiB .* 110 KiB are free\. .*embed them"
     ):
         load_data(source, tmp_path / "cache")
     assert not embedded

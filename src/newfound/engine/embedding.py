@@ -6,6 +6,7 @@ are random resized crops, the same in every call.
 
 import ctypes
 import logging
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -116,9 +117,8 @@ class Embedder:
     ) -> Iterator[Embedded]:
         """Crop images on all cores and embed the crops, a batch at a time, in order."""
         look, views, batch = self.look, self.views, self.batch
-        places = (AHEAD * num_workers(len(names), batch) + 1) * batch
-        num_crops = max(views - 1, 1)  # the second view mirrors the first
-        pixels = shared(places, num_crops, look.size, look.size, 3)
+        pixels = shared(*self._room(len(names)))
+        places = len(pixels)
 
         def read(row: int) -> tuple[str, list[int]]:
             image, digest, peaks = opened(row)
@@ -165,6 +165,15 @@ class Embedder:
             crops += [apply(further, levels, u) for u in noise[rows].to(self.device).unbind(1)]
             yield self._encode(torch.stack(crops, 1))
             reading.count(len(rows))
+
+    def _room(self, number: int) -> tuple[int, ...]:
+        """The shape of the crops that are in memory at once while `number` files are decoded."""
+        places = (AHEAD * num_workers(number, self.batch) + 1) * self.batch
+        return places, max(self.views - 1, 1), self.look.size, self.look.size, 3  # view 1 mirrors view 0
+
+    def memory(self, number: int) -> int:
+        """The bytes of memory that decoding `number` files takes at once."""
+        return math.prod(self._room(number))
 
     def _encode(self, crops: Tensor) -> Tensor:
         """Levels in 0..255 (n, C, 3, S, S) → (n, V, D)."""

@@ -13,7 +13,7 @@ from newfound.core.encoder import Encoder
 from newfound.core.errors import DataError
 from newfound.core.files import check_writable, located
 from newfound.core.source import Source
-from newfound.data.archives import Files, Part, blocks, parts_of
+from newfound.data.archives import ROWS, Files, Part, blocks, parts_of
 from newfound.data.dataset import counted
 from newfound.data.decode import Reading, digests_of
 from newfound.data.parquet import Made, Shards, import_pyarrow
@@ -83,7 +83,7 @@ def _files(images: str, embedder: Embedder, shards: Shards, strict: bool) -> Par
 def _new_files(images: str, embedder: Embedder, shards: Shards) -> tuple[list[str], int, list[str]]:
     """The files to embed, how many were embedded before, and those that were left out."""
     new, before, left_out = new_files(images, shards)
-    announce([Files(new)] if new else [], shards.folder, *_bytes(embedder))
+    announce([Files(new)] if new else [], shards.folder, *_bytes(embedder, len(new)))
     if "://" not in shards.folder:
         number, new = len(new), _without_cached(new, shards)
         before += number - len(new)
@@ -127,7 +127,7 @@ def _by_parts(
         missing = shards.missing(parts)
         before = len(parts) - len(missing)
         _log_work(counted(len(missing), "part"), before, shards)
-        number = announce(missing, shards.folder, *_bytes(embedder))
+        number = announce(missing, shards.folder, *_bytes(embedder, ROWS))
     here = (embedder, number) if workers.engine == "local" else ()
     make = partial(Worker, shards, strict, *here)
     done, failed = work_through(missing, make, workers)
@@ -168,10 +168,10 @@ class Worker:
         return len(images), failed
 
 
-def _bytes(embedder: Embedder) -> tuple[int, int]:
-    """Bytes per image in the files, and in memory, with vectors in half precision."""
+def _bytes(embedder: Embedder, number: int) -> tuple[int, int, int]:
+    """Bytes per image in the files and in memory, with vectors in half precision, and to decode `number`."""
     each = 2 * embedder.views * embedder.encoder.dim + NAME
-    return each, COPIES * each
+    return each, COPIES * each, embedder.memory(number)
 
 
 def _embedder(network: Encoder, views: int) -> Embedder:

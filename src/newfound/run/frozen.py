@@ -125,7 +125,8 @@ class Embeddings:
         Those of `new` images are put into the cache.
         """
         each = self.views * self.embedder.encoder.dim * 2
-        return check_needs(new, new * each, COPIES * number * each, str(self.folder), Hint.EMBED)
+        memory = COPIES * number * each + self.embedder.memory(new)
+        return check_needs(new, new * each, memory, str(self.folder), Hint.EMBED)
 
     def images(self, images: ImageSet) -> EmbeddedImages:
         """The vectors of loaded images, or of the files that they were loaded from."""

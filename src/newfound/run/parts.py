@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import torch
+
 from newfound.core.errors import DataError, Hint
 from newfound.core.files import check_fits, free_disk, free_memory, in_units, located, reading
 from newfound.core.registry import library
 from newfound.core.source import Engine
-from newfound.data.archives import ROWS, Files, Part, Rows, Table
+from newfound.data.archives import BLOCK_BYTES, ROWS, Files, Part, Rows, Table
 from newfound.data.dataset import counted
 from newfound.data.folders import pile_files
 from newfound.data.parquet import PartFolder, num_rows
@@ -28,7 +30,11 @@ NAME = 100
 FILE = 4096
 """Bytes of a Parquet file besides its rows."""
 PROGRAM = 600 * 2**20
-"""Bytes of memory that the program itself takes."""
+"""Bytes of memory that the program itself takes,"""
+CUDA = 800 * 2**20
+"""and what a GPU adds to them (results/bench/h200-embed.json)."""
+BLOCKS = 2 * BLOCK_BYTES
+"""Bytes of memory for files from datasets, at most: one block is read while another is in use."""
 COPIES = 4
 """Copies of vectors that are in memory at once."""
 MANY = 1000
@@ -79,17 +85,18 @@ def in_parts(paths: Sequence[str], workers: Workers) -> list[Files]:
     return [Files(paths[first : first + size]) for first in range(0, len(paths), size)]
 
 
-def announce(parts: Sequence[Part | Table], out: str, each: int, memory: int, run: int = 0) -> int:
+def announce(parts: Sequence[Part | Table], out: str, each: int, memory: int, besides: int) -> int:
     """Log what parts will take; refuse what does not fit. Returns the number of images, 0 if it is unknown.
 
-    An image takes `each` bytes of a file, and `memory` bytes until its part is done; a run is in memory, too.
+    An image takes `each` bytes of a file, and `memory` bytes until its part is done, `besides` what all need.
     """
     if not parts or ("://" in out and isinstance(parts[0], Table)):
         return 0
     numbers = [number for part in parts if (number := _number(part)) is not None]
     needed = sum(number * each + math.ceil(number / ROWS) * FILE for number in numbers)
     if len(numbers) == len(parts):
-        held = min(sum(numbers), ROWS) * memory + run
+        blocks = BLOCKS * any(isinstance(part, Rows) for part in parts)
+        held = min(sum(numbers), ROWS) * memory + besides + blocks
         log.info(check_needs(sum(numbers), needed, held, out))
         return sum(numbers)
     free = f" on disk, {in_units(free_disk(Path(out)))} free" if "://" not in out else ""
@@ -110,7 +117,8 @@ def check_needs(images: int, disk: int, memory: int, place: str, hint: Hint | No
         said += f" on disk, {in_units(room)} free"
     if images < MANY:
         return said
-    return f"{said}, and about {in_units(PROGRAM + memory)} of memory, {in_units(free)} free"
+    memory += PROGRAM + CUDA * torch.cuda.is_available()
+    return f"{said}, and about {in_units(memory)} of memory, {in_units(free)} free"
 
 
 def _number(part: Part | Table) -> int | None:

@@ -32,7 +32,7 @@ from newfound.data.workers import FILES, num_workers
 from newfound.engine.device import resolve_device, resolve_mode, resolve_precision
 from newfound.engine.evaluate import TrainingBank, Viewer, scores_of
 from newfound.run.events import duration
-from newfound.run.parts import NAME, PROGRAM
+from newfound.run.parts import CUDA, NAME, PROGRAM
 from newfound.run.recipe import build_method, build_stage, encoder_name, extra_loss, stage_loader
 from newfound.run.weights import load_encoder, load_pretrained
 
@@ -185,7 +185,7 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
         look=look,
         data=each * (n_l + n_u),
         resident=_is_kept(data.split.unlabelled) and len(split.unlabelled) == n_u,
-        host=int(processes * (PROGRAM + kept) + 3 * predicted + (0 if on_gpu else training)),
+        host=int(processes * (PROGRAM + CUDA * on_gpu + kept) + 3 * predicted + (0 if on_gpu else training)),
         loaded=sum(
             each.pixels.untyped_storage().nbytes()
             for each in (data.split.labelled, data.split.unlabelled)
