@@ -2,9 +2,11 @@
 
 import io
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from rich.console import Console
@@ -15,6 +17,7 @@ from newfound.cli import console as printing
 from newfound.cli.app import MODULES, VERBS, command
 from newfound.cli.console import HINTS, RESUMABLE, log_to_console, worded
 from newfound.cli.progress import Progress
+from newfound.core import dist
 from newfound.core.errors import Hint, UsageError
 from newfound.core.registry import method_entry, method_names
 from newfound.engine.trainer import EpochRecord
@@ -22,7 +25,7 @@ from newfound.lab.paper import LATER, TASK_AWARE
 from newfound.nn.encoders.huggingface import HuggingFace
 from newfound.nn.encoders.lite0 import Lite0
 from newfound.run.events import Epoch
-from tests.cli.calls import refused, works
+from tests.cli.calls import newfound, refused, works
 from tests.cli.conftest import Finished
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -58,6 +61,10 @@ SURFACE = {
     "tables": {"--results"},
 }
 SURFACE["plan"] = SURFACE["discover"]
+SLURM = {
+    **{"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": "here", "SLURM_JOB_ID": "1"},
+    **{"SLURM_PROCID": "0", "SLURM_LOCALID": "0"},
+}
 
 
 def test_the_surface() -> None:
@@ -281,3 +288,12 @@ def test_errors_of_the_system_are_one_line(run: Finished, monkeypatch: pytest.Mo
         refused(1, ("classes", run.path), "Out of memory.")
         patch.setattr("newfound.cli.classes.Review.open", lambda run: 1 / 0)
         refused(1, ("classes", run.path), "Unexpected error, please report it: ZeroDivisionError")
+
+
+def test_processes_that_would_only_wait_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"join": lambda: None, "leave": lambda: None, "world": lambda: 4}.items():
+        monkeypatch.setattr(dist, name, value)
+    with mock.patch.dict(os.environ, SLURM):
+        told = newfound("embed", "gone", "--encoder", "small", "--out", "feats")
+        assert told.out == "warning: embed uses one of 4 processes; --engine ray uses several.\n"
+        assert "warning" not in newfound("discover", "iic").out

@@ -9,6 +9,8 @@ from newfound.cli.signals import begin_imports, end_imports, ignore_signals
 
 LAUNCHERS = {"RANK", "SLURM_STEP_NUM_TASKS"}
 """Environment variables that torchrun and Slurm set."""
+ALONE = ("embed", "predict")
+"""Verbs for large sets that several processes would not make faster."""
 
 
 def main() -> None:
@@ -38,7 +40,11 @@ def _run(arguments: list[str]) -> int | None:
         return run(arguments)
     dist.join()
     try:
-        return _follow() if dist.rank() else run(arguments)
+        if dist.rank():
+            return _follow()
+        if arguments[0] in ALONE:
+            print(f"warning: {arguments[0]} uses one of {dist.world()} processes; --engine ray uses several.")
+        return run(arguments)
     finally:
         dist.leave()
 
