@@ -48,7 +48,8 @@ def test_own_images_need_no_number(images: OwnImages, monkeypatch: pytest.Monkey
     opened: list[int] = []
 
     def opening(paths: list[str], *rest: Any, **more: Any) -> Any:
-        opened.append(len(paths))
+        if not more["unread"]:
+            opened.append(len(paths))
         return open_images(paths, *rest, **more)
 
     monkeypatch.setattr("newfound.data.folders.open_images", opening)

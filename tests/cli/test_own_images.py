@@ -64,6 +64,20 @@ def test_images_are_loaded_for_as_many_processes_as_will_be_started(
     refused(2, ("discover", "iic", *images.options, *TINY, "encoder=small", "devices=3"), "for 3 processes")
 
 
+def test_what_does_not_fit_is_refused_before_many_files_are_read(
+    images: OwnImages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: object) -> None:
+        raise UsageError("read")
+
+    monkeypatch.setattr("newfound.cli.discover.load_data", load)
+    monkeypatch.setattr("newfound.run.preflight.free_disk", lambda place: 1000)
+    call = ("discover", "iic", *images.options, *TINY, "encoder=small")
+    refused(2, call, "error: read")
+    monkeypatch.setattr("newfound.cli.discover.MANY", 45)
+    refused(2, call, "Not enough disk space for runs", "are needed, and 1 KiB are free")
+
+
 @pytest.mark.parametrize("part", ["labelled", "pile"])
 def test_nothing_is_written_among_the_images(part: str, own_run: Finished, images: OwnImages) -> None:
     inside = getattr(images, part) / "new"

@@ -47,6 +47,8 @@ IMAGES = (
     *("embeddings", "pile"),
 )
 """The options of discover that name its images, in the order that `source_of` takes them."""
+MANY = 10_000
+"""A run on so many files that does not fit into memory or onto the disk is refused before they are read."""
 
 
 def discover(
@@ -192,6 +194,10 @@ def _opened(
     folder, begin, search = _begun(source, method, settings, out, resume, auto)
     recipe = begin.recipe
     check_folder(folder, request_of(recipe, begin.source), resume, auto or _is_number_unknown(source))
+    if begin.source.name == "own":
+        unread, _ = foresee_data(begin.source, folder.cache)
+        if len(unread.split.labelled) + len(unread.split.unlabelled) >= MANY:
+            Run(folder, unread, recipe).plan().check(folder.path)
     with Stopping(stop_after, resume=True) as stopping:
         with dist.expecting(recipe.run.devices):
             data = load_data(begin.source, folder.cache, recipe.run.device, stopping)
