@@ -246,7 +246,7 @@ def test_what_it_will_take_is_said_beforehand_and_refused_where_it_does_not_fit(
     embed(tmp_path / "a.tar", "quarters", tmp_path / "tars")
     assert [line for line in caplog.messages if "free" in line] == [
         "60 images: up to 11 KiB on disk, 8.0 GiB free",
-        "1 part: up to 124 bytes per image on disk, 8.0 GiB free",
+        "about 1 image: up to 4 KiB on disk, 8.0 GiB free",
     ]
     caplog.clear()
     monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 2**32)
@@ -299,6 +299,43 @@ def test_files_of_a_dataset_are_in_memory_too(
     monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 2**32)
     assert announce([Rows("datasets:beans", 0, 2000)], "s3://bucket/feats", 10, 10, 0) == 2000
     assert caplog.messages[0].endswith("and about 1.1 GiB of memory, 4.0 GiB free")
+
+
+def test_the_images_in_tar_files_are_estimated(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("webdataset")
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr("newfound.run.parts.MEMBERS", 10)
+    monkeypatch.setattr("newfound.run.parts.TARS", 2)
+    monkeypatch.setattr("newfound.run.parts.MANY", 30)
+    monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 2**33)
+    monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 2**32)
+    monkeypatch.setattr("newfound.data.decode.PROGRESS_SECONDS", 0)
+    (tmp_path / "label.cls").write_text("cat")
+    for part in range(3):
+        with tarfile.open(tmp_path / f"{part}.tar", "w") as tar:
+            for path in files:
+                tar.add(path, path.name)
+                tar.add(tmp_path / "label.cls", path.with_suffix(".cls").name)
+    for place in (tmp_path, f"local://{tmp_path}/*.tar"):
+        caplog.clear()
+        assert embed(place, "quarters", tmp_path / "out" / str(len(str(place)))).images == 180
+        said, number, progress = caplog.messages[1], *caplog.messages[2].split("/")
+        found = re.fullmatch(
+            r"about (\d+) images: up to 3\d KiB on disk, 8.0 GiB free, and about 0.6 GiB of memory, .*", said
+        )
+        assert found
+        assert 180 <= int(found[1]) <= 200
+        assert (number[:17], progress) == ("Embedding images ", f"{found[1]}, 0 s left")
+    (tmp_path / "0.tar").write_bytes(b"damaged")
+    caplog.clear()
+    assert embed(tmp_path, "quarters", tmp_path / "out" / "damaged").images == 120
+    assert caplog.messages[1] == "3 parts: up to 124 bytes per image on disk, 8.0 GiB free"
+    (tmp_path / "0.tar").unlink()
+    monkeypatch.setattr("newfound.run.parts.free_disk", lambda place: 2**13)
+    with pytest.raises(UsageError, match=r"Not enough disk space for .*full: about 2\d KiB"):
+        embed(tmp_path, "quarters", tmp_path / "out" / "full")
 
 
 @pytest.mark.extra

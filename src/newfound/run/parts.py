@@ -2,10 +2,13 @@
 
 import logging
 import math
+import os
+import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -15,16 +18,22 @@ from newfound.core.errors import DataError, Hint
 from newfound.core.files import check_fits, free_disk, free_memory, in_units, located, reading
 from newfound.core.registry import library
 from newfound.core.source import Engine
-from newfound.data.archives import BLOCK_BYTES, ROWS, Files, Part, Rows, Table
+from newfound.data.archives import BLOCK_BYTES, ROWS, Files, Part, Rows, Table, Tar
 from newfound.data.dataset import counted
+from newfound.data.files import unusable
 from newfound.data.folders import pile_files
-from newfound.data.parquet import PartFolder, num_rows
+from newfound.data.members import member_name
+from newfound.data.parquet import PartFolder, num_rows, opened
 from newfound.run.events import duration
 
 log = logging.getLogger(__name__)
 P = TypeVar("P")
 FEW = 64
 """Fewest files in a part, unless there are fewer in all."""
+MEMBERS = 100
+"""Members of a tar file that are looked at to estimate how many images it has,"""
+TARS = 64
+"""and tar files whose size is asked for, at most."""
 NAME = 100
 """Bytes per image in a table, besides its vector; compressed Parquet files take fewer."""
 FILE = 4096
@@ -34,7 +43,7 @@ PROGRAM = 600 * 2**20
 CUDA = 800 * 2**20
 """and what a GPU adds to them (results/bench/h200-embed.json)."""
 BLOCKS = 2 * BLOCK_BYTES
-"""Bytes of memory for files from datasets, at most: one block is read while another is in use."""
+"""Bytes of memory for images of datasets and tar files, at most: of the block in use and the next one."""
 COPIES = 4
 """Copies of vectors that are in memory at once."""
 MANY = 1000
@@ -93,11 +102,13 @@ def announce(parts: Sequence[Part | Table], out: str, each: int, memory: int, be
     if not parts or ("://" in out and isinstance(parts[0], Table)):
         return 0
     numbers = [number for part in parts if (number := _number(part)) is not None]
-    needed = sum(number * each + math.ceil(number / ROWS) * FILE for number in numbers)
+    blocks = BLOCKS if isinstance(parts[0], Rows) else 0
+    if tars := [part.name for part in parts if isinstance(part, Tar)]:
+        numbers, blocks = _estimated(tars)
     if len(numbers) == len(parts):
-        blocks = BLOCKS * any(isinstance(part, Rows) for part in parts)
-        held = min(sum(numbers), ROWS) * memory + besides + blocks
-        log.info(check_needs(sum(numbers), needed, held, out))
+        needed = sum(number * each + math.ceil(number / ROWS) * FILE for number in numbers)
+        held = (max(numbers) if tars else min(sum(numbers), ROWS)) * memory + besides + blocks
+        log.info("about " * bool(tars) + check_needs(sum(numbers), needed, held, out))
         return sum(numbers)
     free = f" on disk, {in_units(free_disk(Path(out)))} free" if "://" not in out else ""
     log.info(f"{counted(len(parts), 'part')}: up to {each:,} bytes per image{free}")
@@ -131,6 +142,30 @@ def _number(part: Part | Table) -> int | None:
         with reading(part.name, "a file of embeddings", DataError):
             return num_rows(part.name)
     return None
+
+
+def _estimated(tars: Sequence[str]) -> tuple[list[int], int]:
+    """About how many images each tar file has, and the bytes of those in memory; none if they are damaged.
+
+    They are judged by the first members of the first file, and the sizes of some files.
+    """
+    sizes = list[int]()
+    try:
+        for tar in tars[:: math.ceil(len(tars) / TARS)]:
+            with reading(tar, "a tar file of images", DataError), opened(tar) as stream:
+                sizes.append(stream.seek(0, os.SEEK_END))
+        with (
+            reading(tars[0], "a tar file of images", DataError),
+            opened(tars[0]) as stream,
+            tarfile.open(fileobj=stream, mode="r:") as file,
+        ):
+            members = [*islice(file, MEMBERS + 1)]
+    except DataError:  # the work will say so
+        return [], 0
+    images = sum(not unusable(member_name(each.name)) for each in members[:MEMBERS])
+    place = members[MEMBERS].offset if len(members) > MEMBERS else sizes[0]
+    size = sum(sizes) / len(sizes)
+    return [round(images * size / place)] * len(tars), min(BLOCKS, round(size))
 
 
 def work_through(parts: Sequence[P], make: Callable[[], Work[P]], workers: Workers) -> Done:
