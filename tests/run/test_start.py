@@ -164,6 +164,16 @@ def test_a_run_is_resumed_as_it_began(installed: set[str]) -> None:
     assert start(OWN, None, {}, lambda: SIDE, begun) == scratch
 
 
+def test_a_resumed_run_and_the_next_one_keep_the_kind_of_the_pile(installed: set[str]) -> None:
+    mixed = {"pile": "mixed"}
+    for source in (OWN, Source(benchmark="digits")):
+        first = begin(source.model_copy(update=mixed), "iic", 32)
+        begun = request_of(recipe_for("iic", source.name), first.source)
+        assert start(source, None, {}, lambda: 32, begun).source.pile == "mixed"
+        named = source.model_copy(update={"pile": "novel"})
+        assert start(named, None, {}, lambda: 32, begun).source.pile == "novel"
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [

@@ -71,6 +71,8 @@ def start(
     elif method is None:
         method, what = default_method(source)
         log.info("method: %s, the default for %s", method, what)
+    if source.pile is None and begun:
+        source = source.model_copy(update={"pile": begun.source.pile})
     if source.pile is None and not source.benchmark:
         found = method_entry(method).method
         source = source.model_copy(update={"pile": found.made_for})
