@@ -26,7 +26,7 @@ from newfound.data.images import ImageSet
 from newfound.data.vectors import embedded
 from newfound.metrics import clustering
 from newfound.review.export import write_export
-from newfound.review.next import next_source
+from newfound.review.next import Only, next_source
 from newfound.review.page import write_page
 from newfound.review.predict import predict_parts as sort_parts
 from newfound.review.review import Predictions, Review
@@ -55,15 +55,18 @@ def from_run(
     embeddings: AnyPlace | None = None,
     num_novel: Positive | None = None,
     pile: PileKind | None = None,
+    only: Only | None = None,
 ) -> Dataset:
     """The data set for the next run, in the folder `out`, after a review of `run`.
 
     Labelled images stay labelled; those of the pile are labelled if their class was named or accepted, or if
-    they were moved into a class. All others form the new pile, together with the `unlabelled` images: a
-    folder, a CSV or a list. If `run` is on embeddings, pass those of new images as `embeddings`.
+    they were moved into a class; with only="unsorted", all that are in a class. All others form the new pile,
+    together with the `unlabelled` images: a folder, a CSV or a list. If `run` is on embeddings, pass those of
+    new images as `embeddings`.
     """
     vectors = None if embeddings is None else str(embeddings)
-    return load(next_source(Review.open(run), Folder(Path(out)), unlabelled, num_novel, pile, vectors))
+    review, folder = Review.open(run), Folder(Path(out))
+    return load(next_source(review, folder, unlabelled, num_novel, pile, vectors, only))
 
 
 @public

@@ -54,6 +54,7 @@ def test_a_method_that_trains_nothing_has_no_epochs() -> None:
 def test_a_run_to_follow_is_reviewed_and_the_only_source() -> None:
     untouched(2, ("discover", "--from", "nowhere"), "There is no run in nowhere.")
     refused(2, ("discover", "--from", "runs/mine"), "--from needs --out")
+    untouched(2, ("discover", "--only", "unsorted", *DIGITS), "--only needs --from")
     untouched(2, ("discover", "--from", "runs/mine", *DIGITS), "no data options except --unlabelled")
 
 

@@ -21,6 +21,7 @@ from newfound.data import parquet
 from newfound.data.vectors import read_embeddings
 from newfound.engine import embedding
 from newfound.engine.embedding import Embedded, Embedder
+from newfound.review.edits import UNSORTED_ID
 from newfound.review.review import Review
 from newfound.run.folder import Folder
 from newfound.run.pile import Pile
@@ -220,6 +221,13 @@ def test_vectors_of_new_images_join_a_reviewed_run(
     assert "kept" in works("predict", second, feats)
     works("export", second, tmp_path / "sorted")
     assert len(list((tmp_path / "sorted").glob("*/*.png"))) == len(found.assignments.images)
+
+    only = ("--only", "unsorted", "--embeddings", new, "--num-novel", "1", "--out", tmp_path / "only")
+    works("discover", "--from", first, *only)
+    rest, ids = Review.open(tmp_path / "only"), Review.open(first).ids
+    assert len(rest.assignments.images) == (ids == UNSORTED_ID).sum() + 8
+    assert moved in rest.assignments.images
+    assert {4: "kept", 5: "novel-2", 6: "novel-1"}.items() <= rest.names.items()
 
     works("classes", second, "rename", "novel-1=new")
     last = works(

@@ -34,7 +34,8 @@ TRAINING = {"method", "settings", *IMAGES, "--out", "--stop-after"}
 SURFACE = {
     "demo": {"--out", "--seed"},
     "discover": {
-        *(*TRAINING, "--embeddings", "--num-novel", "--pile", "--from", "--until", "--pretrained", "--resume")
+        *(*TRAINING, "--embeddings", "--num-novel", "--pile", "--from", "--only", "--until"),
+        *("--pretrained", "--resume"),
     },
     "estimate": {*TRAINING, "--embeddings", "--pile", "--algorithm", "--resume"},
     "embed": {*("images", "--encoder", "--out", "--views", "--strict", "--engine", "--address", "--workers")},

@@ -75,6 +75,33 @@ def test_nothing_is_settled_before_the_review(mine: Review, tmp_path: Path) -> N
     assert set(listed(next_source(mine, Folder(tmp_path / "next"))).values()) == {"ant", "bee", ""}
 
 
+def test_only_the_unsorted_images_form_the_pile(mine: Review, tmp_path: Path) -> None:
+    """All classes stay as the edits left them, named or not."""
+    mine.merge("novel-3", "novel-1")
+    mine.split("novel-2")
+    mine.move("unsorted", "0.png")
+    source = next_source(mine, Folder(tmp_path / "next"), only="unsorted")
+    parts = [mine.names[key] for key in mine.ids[2:4]]
+    assert set(parts) == {"novel-2", "novel-2-2"}
+    assert listed(source) == {
+        **{"ant/0.png": "ant", "bee/0.png": "bee", "pile/0.png": "", "pile/1.png": "novel-3"},
+        **{"pile/2.png": parts[0], "pile/3.png": parts[1], "pile/4.png": "novel-3", "pile/5.png": "novel-3"},
+        "pile/6.png": "",
+    }
+    assert source.class_ids == {"ant": 0, "bee": 1, "novel-2": 3, "novel-3": 4, "novel-2-2": 5}
+    assert source.next_id == 6
+
+
+def test_without_unsorted_images_only_new_ones_can_be_searched(mine: Review, tmp_path: Path) -> None:
+    out = Folder(tmp_path / "next")
+    mine.move("novel-3", "6.png")
+    with pytest.raises(UsageError, match="has no unsorted images"):
+        next_source(mine, out, only="unsorted")
+    assert not out.path.exists()
+    (tmp_path / "new.png").write_text("new")
+    assert listed(next_source(mine, out, tmp_path / "new.png", only="unsorted"))["pile/6.png"] == "novel-3"
+
+
 def test_new_images_join_the_pile_and_moved_ones_keep_their_class(mine: Review, tmp_path: Path) -> None:
     mine.rename({"novel-1": "zebra"})
     shutil.copytree(tmp_path / "pile", tmp_path / "new")

@@ -158,6 +158,7 @@ def test_unsorted_images_are_reviewed_apart_until_they_are_moved(tmp_path: Path)
     Review(folder).move_rows("ant", [2])
     assert 2 not in Snapshot(Review(folder)).left_over
     assert "Unsorted images, those most similar" in drawn(folder)
+    assert f"newfound discover --from {folder.quoted} --only unsorted --out NEW" in drawn(folder)
 
 
 def test_it_says_who_set_the_number(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from newfound.data.dataset import Dataset, counted
 from newfound.data.folders import usual_side
 from newfound.estimate.trial import PREFIX, EstimateConfig
 from newfound.report.figures import draw_estimate, verdict
-from newfound.review.next import next_source
+from newfound.review.next import Only, next_source
 from newfound.review.page import write_page
 from newfound.review.review import Review
 from newfound.run.embed import embed as embed_files
@@ -74,6 +74,13 @@ def discover(
             "accepted, are labelled; all others, and those of --unlabelled or --embeddings, form the pile.",
         ),
     ] = None,
+    only: Annotated[
+        Only | None,
+        typer.Option(
+            help="With --from: all images in a class, named or not, are labelled; only the unsorted and the "
+            "new ones form the pile."
+        ),
+    ] = None,
     until: Annotated[
         str | None,
         typer.Option(metavar="STAGE", help="Only pretrain, up to this stage, and cache the weights."),
@@ -88,7 +95,7 @@ def discover(
 ) -> None:
     """Discover the novel classes, and write results, assignments and, for your images, a page."""
     images = data, data_dir, subset, labelled, unlabelled, size, strict, num_novel, embeddings, pile
-    source = _source(follows, out, *images)
+    source = _source(follows, only, out, *images)
     method, overrides = opt.method_and_settings(method, settings)
     if pretrained is not None:
         overrides["pretrained"] = str(pretrained)
@@ -107,7 +114,8 @@ def discover(
 @wraps(discover, assigned=("__annotations__",))
 def plan(**options: Any) -> None:
     """Estimate the memory, disk space and time that discover needs with the same arguments."""
-    source = _source(options["follows"], options["out"], *(options[name] for name in IMAGES))
+    where = (options[name] for name in ("follows", "only", "out"))
+    source = _source(*where, *(options[name] for name in IMAGES))
     method, overrides = opt.method_and_settings(options["method"], options["settings"])
     auto = options["num_novel"] == opt.AUTO
     folder, begin, _ = _begun(source, method, overrides, options["out"], options["resume"], auto)
@@ -119,15 +127,17 @@ def plan(**options: Any) -> None:
     needed.check(folder.path)
 
 
-def _source(follows: Path | None, out: Path | None, *images: Any) -> Source:
+def _source(follows: Path | None, only: Only | None, out: Path | None, *images: Any) -> Source:
     """The images that the options of discover name, in the order of `IMAGES`."""
+    if follows is None and only:
+        raise UsageError("--only needs --from.")
     if follows is None:
         return opt.source_of(*images)
     data, data_dir, subset, labelled, unlabelled, size, _, num_novel, embeddings, pile = images
     if out is None or any((data, data_dir, subset, labelled, size)):
         raise UsageError("--from needs --out, and no data options except --unlabelled or --embeddings.")
     number = opt.number_of(num_novel)
-    return next_source(Review.open(follows), Folder(out), unlabelled, number, pile, embeddings)
+    return next_source(Review.open(follows), Folder(out), unlabelled, number, pile, embeddings, only)
 
 
 def _show(results: Results, run: Run) -> None:

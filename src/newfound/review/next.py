@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Literal
 
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import check_apart, check_writable, located
@@ -12,11 +13,15 @@ from newfound.data.files import MISSING, labelled_files, unlabelled_files
 from newfound.data.folders import check_here
 from newfound.data.members import is_there
 from newfound.data.vectors import read_embeddings
+from newfound.metrics.outliers import Flags
+from newfound.review.edits import UNSORTED_ID
 from newfound.review.review import Review
 from newfound.run.folder import Folder
 from newfound.run.pile import write_csv
 
 log = logging.getLogger(__name__)
+Only = Literal["unsorted"]
+"""The images of a run that form the pile of the next one; all others are labelled with their classes."""
 
 
 def next_source(
@@ -26,12 +31,13 @@ def next_source(
     num_novel: int | None = None,
     pile: PileKind | None = None,
     embeddings: str | None = None,
+    only: Only | None = None,
 ) -> Source:
     """The source of a run in `out` that continues a reviewed one, whose images it lists in `out`/images.csv.
 
-    Labelled images stay labelled, and those whose class the reviewer has settled are labelled too. Classes
-    keep their ids. New images, `unlabelled` or as `embeddings`, join the pile. A run that has begun in `out`
-    keeps its list.
+    Labelled images stay labelled, and those whose class the reviewer has settled are labelled too; with
+    `only`, all that are in a class. Classes keep their ids. New images, `unlabelled` or as `embeddings`, join
+    the pile. A run that has begun in `out` keeps its list.
     """
     before = review.source
     check_here([str(unlabelled)] if unlabelled else [])
@@ -46,19 +52,22 @@ def next_source(
         return out.request().source.model_copy(update=update)
     check_apart(out.path, before.labelled, before.unlabelled, str(unlabelled) if unlabelled else None)
     check_writable(out.images)
-    listed = _listed(review, Path(before.labelled), unlabelled, embeddings)
+    settled = review.ids != UNSORTED_ID if only else review.settled
+    listed = _listed(review, settled, Path(before.labelled), unlabelled, embeddings)
     if lost := sorted({label for _, label in listed} & {*MISSING}):
         raise UsageError(f"{lost[0]!r} means no label in a list of images, so the class needs another name.")
-    write_csv(out.images, ("path", "label"), listed)
     num_labelled = sum(bool(label) for _, label in listed)
+    if only and num_labelled == len(listed):
+        raise UsageError(f"{review.folder.path} has no unsorted images.")
+    write_csv(out.images, ("path", "label"), listed)
     log.info(
         "%s: %s, %s of them from its review; %s in the pile",
         review.folder.path,
         counted(num_labelled, "labelled image"),
-        f"{review.settled.sum():,}",
+        f"{settled.sum():,}",
         f"{len(listed) - num_labelled:,}",
     )
-    known = [*review.known, *review.ids[review.settled].tolist()]
+    known = [*review.known, *review.ids[settled].tolist()]
     return Source(
         labelled=str(out.images),
         unlabelled=None if before.embeddings else str(out.images),
@@ -74,9 +83,9 @@ def next_source(
 
 
 def _listed(
-    review: Review, labelled: Path, unlabelled: Path | str | None, embeddings: str | None
+    review: Review, settled: Flags, labelled: Path, unlabelled: Path | str | None, embeddings: str | None
 ) -> list[tuple[str, str]]:
-    """Path and label of every image: those labelled before, those of the run, and new ones.
+    """Path and label of every image: those labelled before, those of the run if `settled` (n,), and new ones.
 
     Images are identified by their content: a new file may be one of the run's that has moved, and copies of
     its images do not join the pile.
@@ -93,8 +102,7 @@ def _listed(
     for row, path in enumerate(images):
         if places and not is_there(path):
             images[row] = places.get(pile.digests[row], path)
-    settled = zip(review.ids.tolist(), review.settled.tolist(), strict=True)
-    labels = [names[key] if sure else "" for key, sure in settled]
+    labels = [names[key] if sure else "" for key, sure in zip(review.ids.tolist(), settled, strict=True)]
     here = {*images, *(path for path, _ in before)}
     known = {*pile.digests, *pile.labelled}
     others = [path for path in new if path not in here]
