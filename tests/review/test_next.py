@@ -117,6 +117,23 @@ def test_new_images_join_the_pile_and_moved_ones_keep_their_class(mine: Review, 
     assert len(found) == 2 + 7 + 1
 
 
+def test_new_images_that_predict_left_unsorted_join_the_pile(mine: Review, tmp_path: Path) -> None:
+    for name in ("far", "near"):
+        (tmp_path / f"{name}.png").write_text(name)
+    (tmp_path / "pile" / "1.png").rename(tmp_path / "moved.png")
+    predictions = tmp_path / "predictions.csv"
+    lines = ["image,class,kind,confidence,nearest", f"{tmp_path}/far.png,unsorted,unsorted,0.4,ant"]
+    lines += [f"{tmp_path}/{name}.png,novel-1,novel,0.9,novel-1" for name in ("near", "moved")]
+    predictions.write_text("\n".join(lines))
+    only = listed(next_source(mine, Folder(tmp_path / "only"), predictions, only="unsorted"))
+    (folder,) = {path.partition("/")[0] for path in only if path.endswith("moved.png")}
+    assert (only[f"{folder}/far.png"], only["pile/6.png"]) == ("", "")
+    assert only[f"{folder}/moved.png"] == "novel-1"
+    assert f"{folder}/near.png" not in only
+    every = listed(next_source(mine, Folder(tmp_path / "all"), predictions))
+    assert every[f"{folder}/near.png"] == ""
+
+
 def test_a_run_that_has_begun_keeps_its_list(mine: Review, tmp_path: Path) -> None:
     out = Folder(tmp_path / "next")
     source = next_source(mine, out, num_novel=2)

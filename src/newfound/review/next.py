@@ -1,16 +1,17 @@
 """The source of the next run: what a review has settled is labelled, and the rest is the pile."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from newfound.core.errors import Hint, UsageError
 from newfound.core.files import check_apart, check_writable, located
-from newfound.core.source import UNSORTED, PileKind, Source
+from newfound.core.source import PileKind, Source
 from newfound.data.dataset import counted
 from newfound.data.decode import digests_of
 from newfound.data.files import MISSING, labelled_files, unlabelled_files
-from newfound.data.folders import check_here
+from newfound.data.folders import NO_CLASS, check_here
 from newfound.data.members import is_there
 from newfound.data.vectors import read_embeddings
 from newfound.metrics.outliers import Flags
@@ -37,7 +38,8 @@ def next_source(
 
     Labelled images stay labelled, and those whose class the reviewer has settled are labelled too; with
     `only`, all that are in a class. Classes keep their ids. New images, `unlabelled` or as `embeddings`, join
-    the pile. A run that has begun in `out` keeps its list.
+    the pile; with `only`, those that have a class in a CSV do not. A run that has begun in `out` keeps its
+    list.
     """
     before = review.source
     check_here([str(unlabelled)] if unlabelled else [])
@@ -53,12 +55,14 @@ def next_source(
     check_apart(out.path, before.labelled, before.unlabelled, str(unlabelled) if unlabelled else None)
     check_writable(out.images)
     settled = review.ids != UNSORTED_ID if only else review.settled
-    listed = _listed(review, settled, Path(before.labelled), unlabelled, embeddings)
+    new = unlabelled_files(unlabelled, "new") if unlabelled else []
+    classes = {located(path): label if only else "" for path, label in new}
+    listed = _listed(review, settled, Path(before.labelled), classes, embeddings)
     if lost := sorted({label for _, label in listed} & {*MISSING}):
         raise UsageError(f"{lost[0]!r} means no label in a list of images, so the class needs another name.")
     num_labelled = sum(bool(label) for _, label in listed)
     if only and num_labelled == len(listed):
-        raise UsageError(f"{review.folder.path} has no unsorted images.")
+        raise UsageError(f"{review.folder.path} has no unsorted images, and no new ones join it.")
     write_csv(out.images, ("path", "label"), listed)
     log.info(
         "%s: %s, %s of them from its review; %s in the pile",
@@ -83,17 +87,17 @@ def next_source(
 
 
 def _listed(
-    review: Review, settled: Flags, labelled: Path, unlabelled: Path | str | None, embeddings: str | None
+    review: Review, settled: Flags, labelled: Path, classes: Mapping[str, str], embeddings: str | None
 ) -> list[tuple[str, str]]:
     """Path and label of every image: those labelled before, those of the run if `settled` (n,), and new ones.
 
-    Images are identified by their content: a new file may be one of the run's that has moved, and copies of
-    its images do not join the pile.
+    `classes` are new files, each with its class or "". Images are identified by their content: a new file may
+    be one of the run's that has moved. Copies of its images do not join the pile, nor do files with a class.
     """
     listed = [(located(path), label) for path, label in labelled_files(labelled)[0]]
-    before = [each for each in listed if each[1] not in ("", UNSORTED)]
+    before = [each for each in listed if each[1] not in NO_CLASS]
     images, pile, names = list(review.assignments.images), review.pile, review.names
-    new = [located(path) for path, _ in unlabelled_files(unlabelled, "new")] if unlabelled else []
+    new = list(classes)
     digests = dict(zip(new, digests_of(new, strict=False)[0], strict=True)) if pile.digests else {}
     places = {digest: path for path, digest in digests.items()}
     if embeddings:
@@ -109,8 +113,11 @@ def _listed(
     fresh = [path for path in others if digests.get(path) not in known]
     if copies := len(others) - len(fresh):
         log.info("%s left out: copies of images that the run has", counted(copies, "new image"))
+    joining = [path for path in fresh if classes.get(path, "") in NO_CLASS]
+    if in_class := len(fresh) - len(joining):
+        log.info("%s left out: in a class already", counted(in_class, "new image"))
     return [
         *before,
         *zip(images, labels, strict=True),
-        *((path, "") for path in fresh),
+        *((path, "") for path in joining),
     ]
