@@ -87,6 +87,20 @@ def test_without_unlabelled_vectors_it_is_a_classifier(
             wrong.fit(X, classes)
 
 
+def test_the_pile_may_be_mixed(blobs: tuple[Vectors, Classes], tmp_path: Path) -> None:
+    X, classes = blobs
+    given = np.where((classes < 4) & (np.arange(len(X)) % 3 > 0), classes, -1)
+    known = (given < 0) & (classes < 4)
+    mixed, novel = (NovelClassDiscovery(2, "kmeans", pile=pile).fit(X, given) for pile in ("mixed", None))
+    assert (mixed.labels_[known] == classes[known]).all()
+    assert (novel.labels_[known] >= 4).all()
+    mixed.save(tmp_path / "model")
+    again = NovelClassDiscovery.load(tmp_path / "model")
+    assert (clone(again).fit(X, given).labels_ == mixed.labels_).all()
+    with pytest.raises(ValueError, match="'pile'"):
+        NovelClassDiscovery(2, pile="both").fit(X, given)
+
+
 def test_a_pipeline_clones_and_pickles(blobs: tuple[Vectors, Classes]) -> None:
     X, classes = blobs
     given = np.where(classes < 4, classes, -1)

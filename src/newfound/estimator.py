@@ -22,6 +22,7 @@ from newfound.core.calls import public
 from newfound.core.errors import DataError, Hint, UsageError
 from newfound.core.files import AnyPath, atomic_folder, check_new
 from newfound.core.settings import Overrides
+from newfound.core.source import PileKind
 from newfound.data import arrays
 from newfound.data.arrays import Labels
 from newfound.data.images import ImageSet
@@ -52,6 +53,8 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
     - num_novel: the number of novel classes, or "auto" to estimate it.
     - method: one of `newfound.method_names()`. None is centroids for vectors, and for photographs if a
       pretrained encoder is installed, and iic for other images.
+    - pile: "mixed" if unlabelled samples may be of known classes, "novel" if not. None is what the method was
+      made for.
     - out: a new folder for the run, or None for a temporary one, which `save` copies.
     - random_state: the seed.
     - settings: those that `newfound methods METHOD` lists.
@@ -67,12 +70,13 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         num_novel: int | Literal["auto"] = "auto",
         method: str | None = None,
         *,
+        pile: PileKind | None = None,
         out: str | Path | None = None,
         random_state: int = 0,
         settings: Overrides | None = None,
         verbose: bool = False,
     ) -> None:
-        self.num_novel, self.method, self.out = num_novel, method, out
+        self.num_novel, self.method, self.pile, self.out = num_novel, method, pile, out
         self.random_state, self.settings, self.verbose = random_state, settings, verbose
 
     def fit(self, X: Samples, y: Labels) -> Self:
@@ -86,7 +90,7 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
         if num_novel is None and vectors and self.method in (None, VECTOR_METHOD) and places.min() >= 0:
             log.warning("No label in y is -1, so there are no novel classes to find.")
             num_novel = 0
-        data = (from_embeddings if vectors else arrays.from_arrays)(X, y, num_novel)
+        data = (from_embeddings if vectors else arrays.from_arrays)(X, y, num_novel, pile=self.pile)
         out = Path(mkdtemp(), "run") if self.out is None else Path(self.out)
         if self.out is None:
             weakref.finalize(self, shutil.rmtree, out.parent, ignore_errors=True)
@@ -169,7 +173,9 @@ class NovelClassDiscovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cla
             settings |= {"encoder": source.frozen.encoder, "views": source.views}
         seed = int(settings.pop("seed", 0))
         known, novel = (results.classes.known, results.classes.novel) if results.classes else ([], [])
-        found = cls(len(novel) or "auto", recipe.method, random_state=seed, settings=settings)
+        found = cls(
+            len(novel) or "auto", recipe.method, pile=source.pile, random_state=seed, settings=settings
+        )
         numbers = all(name.isdecimal() for name in known)
         found._open(run, results, np.array(known, np.int64 if numbers else np.str_))
         return found
