@@ -69,10 +69,12 @@ def _seeds(records: Sequence[Results], method: str, benchmark: str) -> str:
 
 
 def methods_section(records: Sequence[Results]) -> str:
-    """A row for each method: its name, its paper, its status."""
-    lines = ["| method | what it is | task-aware ACC on the training split, recorded runs |", "|---|---|---|"]
+    """A row for each method: its name, its paper, its kinds of piles, its status."""
+    recorded = "task-aware ACC on the training split, recorded runs"
+    lines = [f"| method | what it is | piles | {recorded} |", "|---|---|---|---|"]
     for name in method_names():
-        lines.append(f"| `{name}` | {method_entry(name).description} | {status(records, name)} |")
+        entry, found = method_entry(name), status(records, name)
+        lines.append(f"| `{name}` | {entry.description} | {', '.join(entry.piles)} | {found} |")
     return "\n".join(lines)
 
 

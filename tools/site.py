@@ -48,6 +48,8 @@ def method_page(card: MethodCard, records: Mapping[str, Sequence[Results]]) -> s
     """The page of a method as Markdown: what it does, its results, settings and variations."""
     module = inspect.getdoc(sys.modules[method_entry(card.name).method.__module__]) or ""
     lines = [f"# {card.name}", "", card.description, "", module.partition("\n")[2], ""]
+    piles = ", ".join(card.piles)
+    lines += [f"[Piles](../mixed-piles.md), the default first: {piles}.", ""]
     lines += ["## Results", "", f"Status: {status(records['trained'], card.name)}.", ""]
     lines += ["The words are explained in [How results are measured](../measuring.md).", ""]
     lines += _results(card.name, records)

@@ -18,6 +18,15 @@ def test_it_has_every_setting_with_its_values() -> None:
     assert card.variations["fast (cifar10)"] == {"epochs": 320}
 
 
+def test_it_has_the_kinds_of_piles_the_default_first() -> None:
+    piles = {name: card.piles for name, card in catalogue().items()}
+    assert [piles[name] for name in ("rs", "iic", "gcd")] == [
+        ["novel"],
+        ["novel", "mixed"],
+        ["mixed", "novel"],
+    ]
+
+
 def test_plug_ins_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "json")
     assert catalogue() == registered()

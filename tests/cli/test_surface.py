@@ -173,6 +173,7 @@ def test_methods_lists_all_with_a_line_and_a_status_each() -> None:
     described = {name: method_entry(name).description for name in method_names()}
     assert len(set(described.values())) == len(described)
     assert all(name in out and line in out for name, line in described.items())
+    assert any(" gcd " in line and " mixed, novel" in line for line in out.splitlines())
     assert "There are no recorded runs in results. Use --results for another folder." in out
     recorded = works("methods", "--results", RESULTS)
     assert "reproduced (n = 1) on" in recorded
@@ -189,6 +190,7 @@ def test_methods_of_one_shows_settings_and_variations() -> None:
     assert any("newfound reproduce BENCHMARK iic --recipe NAME" in line for line in lines)
     assert any(" mse " in line and "alpha=0.0 intra=mse beta=0.03" in line for line in lines)
     assert any("fast (cifar10)" in line and "epochs=320" in line for line in lines)
+    assert lines[-1] == "piles, the default first: novel, mixed"
     refused(2, ("methods", "[bold]IIC"), "Unknown method '[bold]IIC'.")
 
 

@@ -23,6 +23,7 @@ def test_sections_show_what_was_recorded(tmp_path: Path) -> None:
         copy(RESULTS / benchmark / "iic-seed0.json", tmp_path / benchmark)
     records = load_records(tmp_path)
     assert "| IIC | 9" in digits_section(records)
+    assert "| mixed, novel | implemented |" in methods_section(records)
     assert "| `comex` | " in methods_section(records)
     assert "reproduced (n = 1) on cifar10: 99.1 against 99.1 |" in methods_section(records)
     assert iic_section(records).splitlines()[2:] == [

@@ -18,6 +18,7 @@ from newfound.cli.console import console
 from newfound.core.errors import Hint, check_known
 from newfound.core.registry import METHODS, method_entry, plugin_modules, recipe_for
 from newfound.core.settings import Overrides, Value, meanings
+from newfound.core.source import PileKind
 from newfound.lab.recorded import load_records, status
 
 PATH = files("newfound").joinpath("methods", "catalogue.json")
@@ -40,6 +41,8 @@ class MethodCard(BaseModel, extra="forbid", frozen=True, strict=True):
 
     name: str
     description: str
+    piles: list[PileKind]
+    """The kinds of piles that it can be used for, its default first."""
     settings: list[SettingCard]
     variations: dict[str, dict[str, Value]]
     """Name → changed settings; the name of a variation for one benchmark ends with it, in brackets."""
@@ -116,12 +119,14 @@ def methods(
         check_known("method", name, cards, Hint.METHODS)
         console().print(_settings(cards[name]))
         console().print(_variations(cards[name]))
+        console().print(f"piles, the default first: {', '.join(cards[name].piles)}")
         return
     records = load_records(results)
-    headings = ("name", "what it is", "status") if records else ("name", "what it is")
+    headings = ("name", "what it is", "piles", "status")[: 4 if records else 3]
     table = Table(*headings, title="newfound methods NAME lists the settings")
     for card in cards.values():
-        table.add_row(*(card.name, card.description, status(records, card.name))[: len(headings)])
+        cells = card.name, card.description, ", ".join(card.piles), status(records, card.name)
+        table.add_row(*cells[: len(headings)])
     console().print(table)
     if not records:
         console().print(f"There are no recorded runs in {results}. Use --results for another folder.")
@@ -191,7 +196,13 @@ def _card(name: str) -> MethodCard:
     variations = {variation: dict(changes) for variation, changes in entry.variations.items()}
     for benchmark, named in entry.only_on.items():
         variations |= {f"{variation} ({benchmark})": dict(changes) for variation, changes in named.items()}
-    return MethodCard(name=name, description=entry.description, settings=settings, variations=variations)
+    return MethodCard(
+        name=name,
+        description=entry.description,
+        piles=entry.piles,
+        settings=settings,
+        variations=variations,
+    )
 
 
 def _values_of(key: str, given: Mapping[str, Overrides]) -> dict[str, Value]:

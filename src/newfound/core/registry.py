@@ -21,6 +21,7 @@ from newfound.core.settings import Overrides, Recipe, RunConfig, TrainConfig, ov
 if TYPE_CHECKING:
     from newfound.core.encoder import Encoder
     from newfound.core.learner import Learner, Method
+    from newfound.core.source import PileKind
 
 VARIABLE = "NEWFOUND_PLUGINS"
 """The environment variable that lists modules to import, separated by commas."""
@@ -140,6 +141,12 @@ class Entry:
         """Stage → `cache_version` of its learner."""
         learners = {stage: STAGES.get(stage) for stage in self.method.schedules if stage != "discover"}
         return {stage: each.cache_version for stage, each in {**learners, "discover": self.method}.items()}
+
+    @property
+    def piles(self) -> "list[PileKind]":
+        """The kinds of piles that it can be used for, its default first."""
+        kinds: list[PileKind] = ["novel", "mixed"] if self.method.mixed else ["novel"]
+        return sorted(kinds, key=lambda kind: kind != self.method.made_for)
 
     @property
     def description(self) -> str:
