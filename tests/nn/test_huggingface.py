@@ -8,14 +8,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+import newfound
 from newfound.core.encoder import Preprocessing
 from newfound.core.errors import CheckpointError, UsageError
 from newfound.core.registry import recipe_for
 from newfound.nn.encoders import build_encoder, huggingface, preprocessing_of
+from newfound.run.folder import Folder
+from newfound.run.trained import Trained
+from tests.tiny import NARROW, TINY, stripes
 
 pytestmark = pytest.mark.slow
 
@@ -111,6 +116,35 @@ def test_every_parameter_can_be_trained_and_images_may_have_another_size(
     encoder(IMAGES).square().sum().backward()
     unused = [name for name, value in encoder.named_parameters() if value.grad is None]
     assert [name for name in unused if "mask_token" not in name] == []
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_its_last_layer_or_stage_can_be_trained_alone(kind: str, tmp_path: Path, transformers: Any) -> None:
+    saved(tmp_path, kind, transformers)
+    encoder = build_encoder(f"hf:{tmp_path}")
+    encoder.freeze_trunk()
+    trained = {name for name, value in encoder.named_parameters() if value.requires_grad}
+    last = 3 if kind in ("convnext", "resnet") else 1
+    layers = min(trained).partition(f".{last}.")[0]
+    assert trained == {name for name, _ in encoder.named_parameters() if name.startswith(f"{layers}.{last}.")}
+
+
+@pytest.mark.parametrize("trains", ["heads", "last-block"])
+@pytest.mark.parametrize("method", ["gcd", "simgcd"])
+def test_generalised_discovery_on_it(method: str, trains: str, tmp_path: Path, transformers: Any) -> None:
+    """On its vectors, or training its last layer on images: the authors train that of DINO's ViT."""
+    saved(tmp_path, "vit", transformers)
+    images, kinds = stripes()
+    labels = np.where((kinds < 2) & (np.arange(len(kinds)) % 2 == 0), kinds, -1)
+    data = newfound.from_arrays(images, labels, 2)
+    settings = {**TINY, **NARROW, "encoder": f"hf:{tmp_path}", "trains": trains, "pretrain.epochs": 0}
+    results = newfound.discover(method, data, tmp_path / "run", verbose=False, **settings)
+    assert (results.pile, results.embedded_by is None) == ("mixed", trains == "last-block")
+    assert sum(results.cluster_sizes + (results.known_sizes or [])) + results.unsorted == (labels < 0).sum()
+    if trains == "last-block":
+        before, after = build_encoder(f"hf:{tmp_path}"), Trained.load(Folder(tmp_path / "run")).method.encoder
+        both, last = zip(before.parameters(), after.parameters(), strict=True), {*before.last_parameters}
+        assert {old for old, new in both if not torch.equal(old, new)} == last
 
 
 def test_the_network_is_built_without_its_weights_where_a_checkpoint_follows(

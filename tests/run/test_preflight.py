@@ -48,8 +48,8 @@ def test_settings_that_do_not_fit_the_network_are_refused(name: str, digits: Dat
             "dualrank needs feature maps, which .* plain ",
         ),
         ("mcl", {"trains": "all", "known.trains": "all"}, "mcl needs feature maps, which .* plain "),
-        ("rs", {"known.trains": "last-block"}, "known.trains=last-block needs feature maps"),
-        ("rs", {"known.trains": "all", "trains": "last-block"}, "^trains=last-block needs feature maps"),
+        ("rs", {"known.trains": "last-block"}, "known.trains=last-block needs a last block, which plain "),
+        ("rs", {"known.trains": "all", "trains": "last-block"}, "^trains=last-block needs a last block"),
     ],
 )
 def test_an_encoder_without_maps_is_refused_where_they_are_needed(

@@ -85,9 +85,14 @@ class Encoder(nn.Module):
         """(B, d, h, w) → (B, dim, h', w')."""
         raise NotImplementedError(f"{type(self).__name__} has no feature maps")
 
+    @property
+    def last_parameters(self) -> list[nn.Parameter]:
+        """The parameters of the last block; empty if the encoder has none."""
+        return list(self.last_block.parameters()) if self.has_maps else []
+
     def freeze_trunk(self) -> None:
         """Train the last block only; BatchNorm statistics of the trunk are still updated."""
-        trained = set(self.last_block.parameters())
+        trained = set(self.last_parameters)
         for parameter in self.parameters():
             if parameter not in trained:
                 parameter.requires_grad_(False)

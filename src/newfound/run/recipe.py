@@ -46,10 +46,11 @@ def build_stage(
     if encoder.of_vectors != (look.kind == "vectors"):
         raise UsageError(f"The encoder {name} does not take {'images' if encoder.of_vectors else 'vectors'}.")
     needs_maps = kind.needs_maps or method_entry(recipe.method).method.needs_maps
-    if not encoder.has_maps and (needs_maps or train.trains == "last-block"):
+    if needs_maps and not encoder.has_maps:
+        raise UsageError(f"{recipe.method} needs feature maps, which the encoder {name} does not have.")
+    if train.trains == "last-block" and not encoder.last_parameters:
         prefix = "" if stage == "discover" else f"{stage}."
-        what = recipe.method if needs_maps else f"{prefix}trains=last-block"
-        raise UsageError(f"{what} needs feature maps, which the encoder {name} does not have.")
+        raise UsageError(f"{prefix}trains=last-block needs a last block, which {name} does not have.")
     learner = kind(encoder, task, config)
     if train.trains == "last-block":
         learner.encoder.freeze_trunk()

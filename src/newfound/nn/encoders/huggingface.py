@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from pydantic import TypeAdapter
-from torch import Tensor
+from torch import Tensor, nn
 
 from newfound.core.encoder import Channels, Encoder, Interpolation, Preprocessing, at_least_float32
 from newfound.core.errors import CheckpointError, UsageError, reason_of, shortened
@@ -89,6 +89,13 @@ class HuggingFace(Encoder):
             model.pooler = None  # which many checkpoints lack, since the class token itself is the feature
         self.model = model.float().train(self.training)
         self.resizes = "interpolate_pos_encoding" in signature(unwrap(type(model).forward)).parameters
+
+    @property
+    def last_parameters(self) -> list[nn.Parameter]:
+        """Those of the last layer or, in a network with stages, of the last stage."""
+        lists = [each for each in self.model.modules() if isinstance(each, nn.ModuleList)]
+        layers = max(lists, key=lambda each: sum(value.numel() for value in each.parameters()), default=())
+        return list(layers[-1].parameters()) if layers else []
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
