@@ -11,6 +11,7 @@ from newfound.core.errors import UsageError
 from newfound.core.records import Views
 from newfound.core.settings import TrainConfig
 from newfound.data.dataset import Look, Split
+from newfound.data.folders import from_folders
 from newfound.data.images import ResidentImages, StreamedImages
 from newfound.data.loader import ClassSampler, Draw, Loader, batch_shape
 
@@ -176,6 +177,20 @@ def test_images_that_are_fetched_make_the_same_batches(uses: str, tmp_path: Path
         assert torch.equal(one.index, other.index)
         assert "pixels" in file.tensors()
         assert "pixels" not in memory.tensors()
+
+
+def test_a_small_labelled_set_is_streamed_with_a_large_pile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place, number in (("known/a", 3), ("pile", 9)):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        files(tmp_path / place, range(number))
+    for room, kept in ((12 * 3 * 8 * 8, None), (9 * 3 * 8 * 8, 12), (3 * 3 * 8 * 8, 12)):
+        monkeypatch.setattr("newfound.data.folders.RESIDENT_BYTES", room)
+        data = from_folders(tmp_path / "known", tmp_path / "pile", 2, size=8).split
+        assert {type(data.labelled), type(data.unlabelled)} == {StreamedImages if kept else ResidentImages}
+        streamed = loader(data, 5).streamed
+        assert (streamed and len(streamed._kept)) == kept
 
 
 def test_large_views_come_before_small_ones() -> None:

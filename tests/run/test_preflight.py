@@ -209,6 +209,15 @@ def test_decoding_counts_where_it_takes_longer_than_training(
     assert preflights._decoding(StreamedImages([str(tmp_path / "one.png")], (8, 8))) > 0
 
 
+def test_both_sets_are_kept_in_memory_or_neither(digits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    known, pile = (StreamedImages(["a.png"] * number, (8, 8), checked=False) for number in (2, 5))
+    split = replace(digits.split, labelled=known, labels=torch.tensor([0, 1]), unlabelled=pile)
+    for room, kept in ((7, True), (5, False)):
+        monkeypatch.setattr("newfound.data.folders.RESIDENT_BYTES", room * 3 * 8 * 8)
+        assert preflights._is_kept(split) is kept
+    assert not preflights._is_kept(replace(split, unlabelled=StreamedImages(["a.png"] * 5, (8, 8))))
+
+
 def test_vectors_that_do_not_fit_need_a_smaller_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     labels = np.where(np.arange(3000) < 60, np.arange(3000) % 3, -1)

@@ -98,7 +98,13 @@ def from_folders(
         side, reason = _side(paths + pile_paths) if size is None else (size, "as requested")
         reading, look = Reading(len(paths) + len(pile_paths)), own_look(side)
         opened = partial(
-            open_images, size=(side, side), strict=strict, reading=reading, unread=unread, cache=cache
+            open_images,
+            size=(side, side),
+            strict=strict,
+            reading=reading,
+            unread=unread,
+            cache=cache,
+            resident=is_resident(len(paths) + len(pile_paths), (side, side)),
         )
         known_images, kept, known_skipped = opened(paths)
         pile_images, _, pile_skipped = opened(pile_paths)
@@ -192,12 +198,16 @@ def open_images(
     crop: bool = False,
     unread: bool = False,
     cache: str | Path | None = None,
+    resident: bool | None = None,
 ) -> tuple[ImageSet, list[int], list[str]]:
-    """The set of the files that can be decoded, their rows in `paths`, and the files left out."""
+    """The set of the files that can be decoded, their rows in `paths`, and the files left out.
+
+    They are kept in memory if `resident` says so; by default, if they fit by themselves.
+    """
     if unread:
         return StreamedImages(paths, size, crop=crop, checked=False), list(range(len(paths))), []
     images: ImageSet
-    if is_resident(len(paths), size):
+    if is_resident(len(paths), size) if resident is None else resident:
         pixels, kept, skipped = decode_all(paths, size, strict, reading, crop=crop)
         images = ResidentImages(pixels, [paths[row] for row in kept])
     else:

@@ -175,7 +175,7 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
     look, vectors = split.look, split.look.kind == "vectors"
     n_l, n_u, task = len(data.split.labelled), len(data.split.unlabelled), split.task
     each = data.split.unlabelled.size[0] * look.size * 2 if vectors else 3 * look.stored**2
-    kept = each * sum(map(len, filter(_is_kept, (split.labelled, split.unlabelled))))
+    kept = each * (len(split.labelled) + len(split.unlabelled)) if _is_kept(split) else 0
     predicted = n_u * (4 * (task.num_classes + task.num_novel) + 2 * dim)
     on_gpu, processes = device.type == "cuda", dist.on_this_machine()
     return Plan(
@@ -184,7 +184,7 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
         sample=len(split.unlabelled),
         look=look,
         data=each * (n_l + n_u),
-        resident=_is_kept(data.split.unlabelled) and len(split.unlabelled) == n_u,
+        resident=_is_kept(data.split) and len(split.unlabelled) == n_u,
         host=int(processes * (PROGRAM + CUDA * on_gpu + kept) + 3 * predicted + (0 if on_gpu else training)),
         loaded=sum(
             each.pixels.untyped_storage().nbytes()
@@ -200,11 +200,11 @@ def plan(recipe: Recipe, data: Dataset, work: Mapping[str, float], embedding: fl
     )
 
 
-def _is_kept(images: ImageSet) -> bool:
-    """Whether images are kept in memory once they have been read."""
-    if not isinstance(images, StreamedImages):
-        return True
-    return not images.checked and is_resident(len(images), images.size)
+def _is_kept(split: Split) -> bool:
+    """Whether the images are kept in memory once they have been read."""
+    streamed = [each for each in (split.labelled, split.unlabelled) if isinstance(each, StreamedImages)]
+    read = any(each.checked for each in streamed)
+    return not read and is_resident(sum(map(len, streamed)), split.unlabelled.size)
 
 
 def _measured(

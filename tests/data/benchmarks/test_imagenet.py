@@ -111,6 +111,11 @@ def test_large_parts_are_streamed_and_equal(tree: Path, monkeypatch: pytest.Monk
     streamed = imagenet().load(SMALL, tree).split.labelled
     assert isinstance(streamed, StreamedImages)
     assert torch.equal(streamed.take(index), resident.take(index))
+    monkeypatch.setattr(folders, "RESIDENT_BYTES", 3 * len(resident) * 256**2)
+    split = imagenet().load(SMALL, tree).split
+    assert len(split.unlabelled) <= len(resident)  # each set would fit alone
+    assert isinstance(split.labelled, StreamedImages)
+    assert isinstance(split.unlabelled, StreamedImages)
 
 
 def test_missing_classes_are_counted(tree: Path) -> None:

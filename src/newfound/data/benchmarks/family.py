@@ -89,9 +89,10 @@ class Family:
         if benchmark.shots is not None:
             train[given] = _limited(train[given], benchmark.shots)
             given &= train >= 0
-        labelled, labels = _select(corpus.train, train, given)
-        unlabelled, hidden = _select(corpus.train, train, (train >= 0) & ~given)
-        truth = Truth(hidden, *_select(corpus.test, test, test >= 0))
+        fits = _fits(corpus.train, train)
+        labelled, labels = _select(corpus.train, train, given, fits)
+        unlabelled, hidden = _select(corpus.train, train, (train >= 0) & ~given, fits)
+        truth = Truth(hidden, *_select(corpus.test, test, test >= 0, _fits(corpus.test, test)))
         split = Split(labelled, labels, unlabelled, len(known), len(novel), self.look, benchmark.pile)
         source = Source(benchmark=benchmark.name, data_dir=str(data_dir) if data_dir else None, subset=subset)
         return Dataset(benchmark.name, split, truth, names, source=source)
@@ -108,10 +109,15 @@ def _limited(labels: Rows, subset: int | None) -> Rows:
     return labels if subset is None else np.where(rank_in_class(labels) < subset, labels, -1)
 
 
-def _select(part: Part, labels: Rows, chosen: npt.NDArray[np.bool_]) -> tuple[ImageSet, Tensor]:
-    """The chosen images (n,) and their labels, in the order of the files."""
+def _fits(part: Part, labels: Rows) -> bool:
+    """Whether all images of a part that are used fit into memory."""
+    return is_resident(int((labels >= 0).sum()), part.images.size)
+
+
+def _select(part: Part, labels: Rows, chosen: npt.NDArray[np.bool_], fits: bool) -> tuple[ImageSet, Tensor]:
+    """The chosen images (n,) and their labels, in the order of the files; in memory if all of them fit."""
     rows = torch.from_numpy(np.flatnonzero(chosen))
     images = part.images.select(rows)
-    if isinstance(images, StreamedImages) and is_resident(len(images), images.size):
-        images, _, _ = open_images(images.names, images.size, strict=True, crop=images.crop)
+    if isinstance(images, StreamedImages) and fits:
+        images, _, _ = open_images(images.names, images.size, strict=True, crop=images.crop, resident=True)
     return images, torch.from_numpy(labels)[rows]
