@@ -159,6 +159,27 @@ def test_object_stores_are_read_and_written(files: list[Path], tmp_path: Path) -
     assert (len(data.split.labelled), len(data.split.unlabelled)) == (20, 40)
 
 
+def test_nothing_is_left_of_a_part_that_could_not_be_put(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+
+    def write_half(file: MemoryFile, content: bytes) -> int:
+        io.BytesIO.write(file, content[: len(content) // 2])
+        raise OSError("connection lost")
+
+    def refuse(*given: object, **more: object) -> None:
+        raise OSError("connection lost")
+
+    url = f"local://{files[0].parent}"
+    with monkeypatch.context() as failing:
+        failing.setattr(MemoryFile, "write", write_half)
+        failing.setattr(MemoryFileSystem, "pipe_file", refuse)
+        with pytest.raises(OSError, match="connection lost"):
+            embed(url, "quarters", "memory://fails")
+    assert embed(url, "quarters", "memory://fails").images == NUMBER
+
+
 def test_remote_images_are_embedded_like_files(files: list[Path], tmp_path: Path) -> None:
     """A folder, a pattern and a list; a folder of this machine under another name stands for the store."""
     store = tmp_path / "store"

@@ -3,7 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate, count
@@ -216,9 +216,11 @@ def matching(url: str) -> list[str]:
 
 
 def _put(path: str, content: bytes) -> None:
-    """Write a file at once, so that it is complete when it appears."""
-    with fsspec.open(path, "wb") as file:
-        file.write(content)
+    """Put a file into a store at once, so that it is complete when it appears."""
+    system, name = fsspec.core.url_to_fs(path)
+    with suppress(PermissionError):  # the bucket exists, and may not be looked at
+        system.makedirs(os.path.dirname(name), exist_ok=True)
+    system.pipe_file(name, content)
 
 
 def opened(path: str | Path) -> Any:
