@@ -2,6 +2,7 @@
 
 import io
 import json
+import pickle
 import re
 import shutil
 import tarfile
@@ -16,7 +17,7 @@ from PIL import Image
 from newfound.core.errors import DataError, UsageError
 from newfound.core.files import located
 from newfound.core.source import Source
-from newfound.data import folders, workers
+from newfound.data import folders, members, workers
 from newfound.data.decode import digests_of
 from newfound.data.files import labelled_files, unlabelled_files
 from newfound.data.folders import from_folders, usual_side
@@ -30,10 +31,10 @@ def picture(level: int) -> bytes:
     return file.getvalue()
 
 
-def write_tar(path: Path, members: Mapping[str, bytes]) -> None:
+def write_tar(path: Path, contents: Mapping[str, bytes]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w") as tar:
-        for name, content in members.items():
+        for name, content in contents.items():
             about = tarfile.TarInfo(name)
             about.size = len(content)
             tar.addfile(about, io.BytesIO(content))
@@ -57,8 +58,8 @@ def known(tmp_path: Path) -> Path:
 @pytest.fixture
 def pile(tmp_path: Path) -> Path:
     for part in (0, 1):
-        members = {f"x/{10 * part + row}.png": picture(100 + 10 * part + row) for row in range(4)}
-        write_tar(tmp_path / "pile" / f"part-{part:03}.tar", members)
+        contents = {f"x/{10 * part + row}.png": picture(100 + 10 * part + row) for row in range(4)}
+        write_tar(tmp_path / "pile" / f"part-{part:03}.tar", contents)
     return tmp_path / "pile"
 
 
@@ -126,6 +127,44 @@ def test_members_are_streamed_by_workers(pile: Path, known: Path, monkeypatch: p
     assert from_folders(known, pile.parent / "moved", 2).split.unlabelled.fingerprint() == before
     write_tar(pile.parent / "moved" / "part-001.tar", {f"x/{row}.png": picture(row) * 2 for row in range(4)})
     assert from_folders(known, pile.parent / "moved", 2).split.unlabelled.fingerprint() != before
+
+
+def test_headers_are_read_once_in_a_process_and_not_in_its_workers(
+    tmp_path: Path, pile: Path, known: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexed, log = members.indexed, tmp_path / "log"
+
+    def logged(tar: str) -> list[str]:
+        with log.open("a") as file:
+            file.write(f"{tar}\n")
+        return indexed(tar)
+
+    monkeypatch.setattr(members, "indexed", logged)
+    monkeypatch.setattr(folders, "RESIDENT_BYTES", 0)
+    monkeypatch.setattr(workers, "FEWEST", 0)
+    tars = [str(known / "0.tar"), *(f"{pile}/part-00{part}.tar" for part in (0, 1))]
+    names = [f"{tars[0]}/a1.png,a", *(f"{tar}/x/{10 * part}.png," for part, tar in enumerate(tars[1:]))]
+    (tmp_path / "all.csv").write_text("\n".join(names))
+    monkeypatch.setattr(members, "_indices", {})
+    split = from_folders(tmp_path / "all.csv", tmp_path / "all.csv", 1).split
+    assert sorted(log.read_text().split()) == tars
+    assert isinstance(split.labelled, StreamedImages)
+    assert isinstance(split.unlabelled, StreamedImages)
+    sent = pickle.dumps(split.labelled.joined(split.unlabelled))
+    log.unlink()
+    monkeypatch.setattr(members, "_indices", {})
+    received = pickle.loads(sent)  # by another process
+    for _ in range(2):
+        (taken,) = received.take_each([torch.tensor([0, 2, 1])])
+        assert taken[:, 0, 0, 0].tolist() == [1, 110, 100]
+    assert sorted(log.read_text().split()) == tars
+
+
+def test_a_dataset_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    monkeypatch.setattr(members, "dataset", loaded.append)
+    members.prepare([f"datasets:some/set:train/{row}" for row in range(3)])
+    assert loaded == ["datasets:some/set:train"]
 
 
 def test_a_folder_of_images_may_hold_a_tar_file(tmp_path: Path, known: Path, pile: Path) -> None:

@@ -40,7 +40,7 @@ from newfound.data.files import (
     unlabelled_files,
 )
 from newfound.data.images import ImageSet, ResidentImages, StreamedImages
-from newfound.data.members import is_there, size_of
+from newfound.data.members import is_there, prepare, size_of
 from newfound.data.vectors import Frozen, vector_look
 
 log = logging.getLogger(__name__)
@@ -94,6 +94,7 @@ def from_folders(
     if subset and num_novel:
         known, others = _subset(known, others, subset, num_novel)
     paths, pile_paths = [path for path, _ in known], [path for path, _ in others]
+    prepare(paths + pile_paths)
     if frozen is None:
         side, reason = _side(paths + pile_paths) if size is None else (size, "as requested")
         reading, look = Reading(len(paths) + len(pile_paths)), own_look(side)

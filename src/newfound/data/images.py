@@ -15,7 +15,7 @@ from torch import Tensor
 
 from newfound.core.errors import DataError, Hint
 from newfound.data.decode import Pixels, Size, decode, digests_of
-from newfound.data.members import is_there, size_of
+from newfound.data.members import is_there, prepare, size_of
 from newfound.data.workers import AHEAD, FILES, num_workers, read_each, shared
 
 T = TypeVar("T")
@@ -274,6 +274,7 @@ def _with_room(
     names: Paths, size: Size, device: torch.device, crop: bool, checked: bool, room: int
 ) -> StreamedImages:
     """A set that keeps as many decoded images as fit into `room` bytes."""
+    prepare(names)
     images = StreamedImages(names, size, device, crop, checked)
     images.keep(room)
     return images

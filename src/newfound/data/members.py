@@ -8,7 +8,8 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from posixpath import normpath
@@ -91,6 +92,16 @@ def is_there(path: str) -> bool:
         return True
     tar = _tar_of(path)
     return bool(tar) and _place(tar, path) is not None
+
+
+def prepare(paths: Iterable[str]) -> None:
+    """Index the tar files of images and load their datasets, once for all processes that are forked later."""
+    for folder in {os.path.dirname(path) for path in paths}:
+        with suppress(DataError):  # reading an image says what is wrong
+            if folder.startswith(DATASETS):
+                dataset(folder)
+            elif (tar := _tar_of(f"{folder}/")) and tar not in _indices:
+                indexed(tar)
 
 
 def indexed(tar: str) -> list[str]:
