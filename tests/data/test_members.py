@@ -160,6 +160,20 @@ def test_headers_are_read_once_in_a_process_and_not_in_its_workers(
     assert sorted(log.read_text().split()) == tars
 
 
+def test_a_tar_file_is_indexed_again_only_if_it_has_changed(
+    known: Path, pile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = unlabelled_files(pile)
+    labelled_files(known)
+    with monkeypatch.context() as patch:
+        patch.setattr("newfound.data.members.tarfile.open", None)
+        assert usual_side(Source(labelled=str(known), unlabelled=str(pile))) == 8
+        assert unlabelled_files(pile) == names
+        assert len(from_folders(known, pile, 2).split.unlabelled) == 8
+    write_tar(pile / "part-001.tar", {"1.png": picture(1)})
+    assert unlabelled_files(pile)[4:] == [(f"{pile}/part-001.tar/1.png", "")]
+
+
 def test_a_dataset_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
     monkeypatch.setattr(members, "dataset", loaded.append)

@@ -33,6 +33,10 @@ class Index(NamedTuple):
     """Hashes of their names (m,)."""
     starts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
+    names: str
+    """Their names in order, each followed by a zero."""
+    state: tuple[int, int]
+    """The size and the time of the tar file."""
 
 
 _indices: dict[str, Index] = {}
@@ -105,22 +109,24 @@ def prepare(paths: Iterable[str]) -> None:
 
 
 def indexed(tar: str) -> list[str]:
-    """The names of the files in a tar file, in order; remembers where they are for later reads."""
+    """The names of the files in a tar file, in order; remembers them, and where they are for later reads."""
     names, starts, sizes = list[str](), list[int](), list[int]()
-    with (
-        reading(tar, "a tar file of images", DataError),
-        open_plain(tar) as stream,
-        tarfile.open(fileobj=stream, mode="r:") as file,
-    ):
-        for member in file:
-            if member.isreg():
-                names.append(member_name(member.name))
-                starts.append(member.offset_data)
-                sizes.append(member.size)
-            file.members = []  # type: ignore[attr-defined]  # or it would keep all of them
+    with reading(tar, "a tar file of images", DataError), open_plain(tar) as stream:
+        about = os.fstat(stream.fileno())
+        state = (about.st_size, about.st_mtime_ns)
+        if tar in _indices and _indices[tar].state == state:
+            return _indices[tar].names.split("\0")[:-1]
+        with tarfile.open(fileobj=stream, mode="r:") as file:
+            for member in file:
+                if member.isreg():
+                    names.append(member_name(member.name))
+                    starts.append(member.offset_data)
+                    sizes.append(member.size)
+                file.members = []  # type: ignore[attr-defined]  # or it would keep all of them
     keys = np.array([*map(hash, names)], np.int64)
     order = keys.argsort(kind="stable")
-    _indices[tar] = Index(keys[order], np.array(starts)[order], np.array(sizes)[order])
+    text = "".join(f"{name}\0" for name in names)
+    _indices[tar] = Index(keys[order], np.array(starts)[order], np.array(sizes)[order], text, state)
     return names
 
 
