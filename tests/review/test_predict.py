@@ -228,10 +228,8 @@ def test_a_worker_needs_only_the_files_of_the_run(place: Path, tmp_path: Path) -
     files = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
     answers = Answers(tmp_path / "out", predict.answered(Review.open(run)))
     worker = predict.Worker(files, answers, strict=False)
-    assert worker(in_parts_of([str(path) for path in (place / "new" / "x").iterdir()], Workers())[0]) == (
-        8,
-        [],
-    )
+    parts = in_parts_of([str(path) for path in (place / "new" / "x").iterdir()], Workers())
+    assert list(worker(parts)) == [(8, [])]
 
 
 @pytest.mark.extra

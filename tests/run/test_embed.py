@@ -9,6 +9,7 @@ import shutil
 import signal
 import tarfile
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -24,7 +25,7 @@ from newfound.core.encoder import Preprocessing
 from newfound.core.errors import DataError, NewfoundError, UsageError
 from newfound.core.files import in_units
 from newfound.data import archives
-from newfound.data.archives import ROWS, Rows, Tar, blocks
+from newfound.data.archives import ROWS, ReadAhead, Rows, Tar
 from newfound.data.parquet import Made, Manifest, Shards
 from newfound.data.vectors import from_embedding_files, read_embeddings
 from newfound.engine.embedding import Embedder
@@ -113,8 +114,44 @@ def test_only_so_many_bytes_of_a_tar_file_are_in_memory(
             about.size = size
             tar.addfile(about, io.BytesIO(bytes(size)))
     monkeypatch.setattr("newfound.data.archives.BLOCK_BYTES", 100)
-    found = [[os.path.basename(name) for name in names] for names, _ in blocks(Tar(str(tmp_path / "a.tar")))]
-    assert found == [["a.png"], ["b.png", "c.png"], ["d.png"]]
+    blocks = ReadAhead([Tar(str(tmp_path / "a.tar"))]).part()
+    assert [[os.path.basename(name) for name in block.names] for block in blocks] == [
+        ["a.png"],
+        ["b.png", "c.png"],
+        ["d.png"],
+    ]
+
+
+def test_one_block_is_read_ahead_even_of_the_next_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def images(tar: Tar) -> Iterator[tuple[str, bytes]]:
+        for row in range(0 if tar.name == "empty" else 3):
+            read.append(f"{tar.name}{row}")
+            yield read[-1], b""
+        if tar.name == "b":
+            raise DataError("cut short")
+
+    def wait(number: int) -> None:
+        while len(read) < number:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        assert len(read) == number
+
+    monkeypatch.setattr("newfound.data.archives.BLOCK", 2)
+    monkeypatch.setattr(Tar, "images", images)
+    ahead = ReadAhead([Tar(name) for name in ("a", "empty", "b", "c")])
+    part = ahead.part()
+    assert next(part).names == ["a0", "a1"]
+    wait(3)
+    assert next(part).names == ["a2"]
+    assert not list(part) + list(ahead.part())
+    wait(6)  # all of b, whose first block is not in use yet
+    part = ahead.part()
+    assert next(part).names == ["b0", "b1"]
+    with pytest.raises(DataError, match="cut short"):
+        next(part)
+    assert [block.names for block in ahead.part()] == [["c0", "c1"], ["c2"]]
 
 
 def test_a_tar_file_names_nothing_outside_itself_and_pipes_are_not_read(

@@ -1,13 +1,15 @@
 """Large collections of images, split into parts that are embedded one at a time.
 
 WebDataset's tar files and Hugging Face datasets are read with their own libraries, through fsspec if they are
-not on this machine. Only the part that is being read is in memory.
+not on this machine. At most two blocks are in memory: the one in use, and the next.
 """
 
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from newfound.core.errors import DataError
 from newfound.core.files import DATASETS, located, reading
@@ -19,9 +21,19 @@ from newfound.data.parquet import opened
 ROWS = 4096
 """Images in one part of a dataset or of a list of files."""
 BLOCK = 4096
-"""Images whose bytes are in memory at the same time, at most."""
+"""Images in one block, at most."""
 BLOCK_BYTES = 2**28
 """Their size, at most, unless a single image is larger."""
+
+
+class Block(NamedTuple):
+    """Some images of a part, whose bytes are in memory at the same time."""
+
+    names: Sequence[str]
+    contents: Sequence[bytes] | None
+    """Their bytes; None if they are files, which are read one by one."""
+    last: bool
+    """Whether it is the last one of its part."""
 
 
 @dataclass(frozen=True)
@@ -89,21 +101,47 @@ Part = Files | Tar | Rows
 """Images that are read together, on any machine; `name` identifies the part."""
 
 
-def blocks(part: Part) -> Iterator[tuple[Sequence[str], Sequence[bytes] | None]]:
-    """The names of a part's images, some at a time, with their bytes unless they are local files."""
+class ReadAhead:
+    """Reads the blocks of parts in order; while one is in use, the next is read on another thread."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self._parts = iter(parts)
+        self._blocks: Iterator[Block] = iter(())
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="blocks")
+        self._next = self._thread.submit(self._read)
+
+    def part(self) -> Iterator[Block]:
+        """The blocks of the next part."""
+        last = False
+        while not last:
+            # While its last block is in use, the first one of the part after it is read.
+            coming, self._next = self._next, self._thread.submit(self._read)
+            block = coming.result()
+            if block.names:
+                yield block
+            last = block.last
+
+    def _read(self) -> Block:
+        """The next block of a part, or the first one of the next part; after an error, a part has no more."""
+        while (block := next(self._blocks, None)) is None:
+            self._blocks = _blocks(next(self._parts))
+        return block
+
+
+def _blocks(part: Part) -> Iterator[Block]:
+    """The images of a part, some at a time; at least one block, which may be empty."""
     if isinstance(part, Files):
-        yield part.paths, None
+        yield Block(part.paths, None, last=True)
         return
     names, contents, size = list[str](), list[bytes](), 0
     for name, content in part.images():
         if names and (len(names) == BLOCK or size + len(content) > BLOCK_BYTES):
-            yield names, contents
+            yield Block(names, contents, last=False)
             names, contents, size = [], [], 0
         names.append(name)
         contents.append(content)
         size += len(content)
-    if names:
-        yield names, contents
+    yield Block(names, contents, last=True)
 
 
 def parts_of(images: str) -> Sequence[Part] | None:

@@ -1,7 +1,7 @@
 """Sort many new images into the classes of a run, part by part, on this machine or on a Ray cluster."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from hashlib import blake2b
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from newfound.core.errors import DataError
 from newfound.core.files import check_apart, check_writable, located
-from newfound.data.archives import Part, Table, parts_of
+from newfound.data.archives import Part, ReadAhead, Table, parts_of
 from newfound.data.dataset import counted
 from newfound.data.decode import Reading
 from newfound.data.parquet import Answered, Answers, import_pyarrow, parquet_files
@@ -114,11 +114,18 @@ class Worker:
         self.answers, self.copies = answers, self.review.copies()
         self.predictor.reading = Reading(number, "Sorting") if number else None
 
-    def __call__(self, part: Part | Table) -> Done:
+    def __call__(self, parts: Sequence[Part | Table]) -> Iterator[Done]:
+        ahead = ReadAhead(part for part in parts if not isinstance(part, Table))
+        for part in parts:
+            yield self._sort(part, ahead)
+
+    def _sort(self, part: Part | Table, ahead: ReadAhead) -> Done:
+        predict, is_table = self.predictor, isinstance(part, Table)
         try:
-            found = [self.review.sorted(each, self.copies) for each in self.predictor.part(part)]
+            predicted = predict.vectors(part.name) if is_table else predict.images(ahead.part())
+            found = [self.review.sorted(each, self.copies) for each in predicted]
         except DataError as error:
-            if self.predictor.strict or isinstance(part, Table):
+            if self.predictor.strict or is_table:
                 raise
             return 0, [error.message]
         failed = [each for block in found for each in block.left_out]

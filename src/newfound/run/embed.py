@@ -1,7 +1,7 @@
 """Embed images once into a folder of Parquet files, on this machine or on a Ray cluster."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from newfound.core.encoder import Encoder
 from newfound.core.errors import DataError
 from newfound.core.files import check_writable, located
 from newfound.core.source import Source
-from newfound.data.archives import ROWS, Files, Part, blocks, parts_of
+from newfound.data.archives import ROWS, Block, Files, Part, ReadAhead, parts_of
 from newfound.data.dataset import counted
 from newfound.data.decode import Reading, digests_of
 from newfound.data.parquet import Made, Shards, import_pyarrow
@@ -150,10 +150,15 @@ class Worker:
         self.embedder = embedder or _embedder(version_of(made.encoder.encoder)[0], made.views)
         self.reading = Reading(number, "Embedding") if number else None
 
-    def __call__(self, part: Part) -> Done:
+    def __call__(self, parts: Sequence[Part]) -> Iterator[Done]:
+        ahead = ReadAhead(parts)
+        for part in parts:
+            yield self._embed(part, ahead.part())
+
+    def _embed(self, part: Part, blocks: Iterable[Block]) -> Done:
         images, vectors, digests, failed = list[str](), list[Tensor](), list[str](), list[str]()
         try:
-            for names, contents in blocks(part):
+            for names, contents, _ in blocks:
                 for batch in self.embedder.files(names, self.strict, contents, self.reading):
                     images += [names[row] for row in batch.rows]
                     vectors.append(batch.vectors)

@@ -50,8 +50,8 @@ MANY = 1000
 """The memory for fewer images is checked, but not told."""
 Done = tuple[int, list[str]]
 """The number of images processed, and the files that could not be read."""
-Work = Callable[[P], Done]
-"""Processes a part and publishes the result; doing so twice has the same effect as once."""
+Work = Callable[[Sequence[P]], Iterator[Done]]
+"""Processes parts and publishes each result; doing so twice has the same effect as once."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def work_through(parts: Sequence[P], make: Callable[[], Work[P]], workers: Worke
     if workers.engine == "ray":
         results = _on_cluster(parts, make, workers)
     else:
-        results = map(make(), parts) if parts else iter(())
+        results = make()(parts) if parts else iter(())
     done, left_out, start = 0, list[str](), time.monotonic()
     for place, (number, failed) in enumerate(results, start=1):
         done += number
@@ -193,7 +193,7 @@ class ClusterWorker(Generic[P]):
         """Process the parts with these ids."""
         # Forking from one of Ray's processes may hang; on another thread nothing is forked.
         with ThreadPoolExecutor(1) as thread:
-            results = list(thread.map(self.work, [self.parts[place] for place in batch["id"]]))
+            results = thread.submit(list, self.work([self.parts[place] for place in batch["id"]])).result()
         return {"images": [number for number, _ in results], "failed": ["\n".join(f) for _, f in results]}
 
 

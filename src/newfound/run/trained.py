@@ -2,7 +2,7 @@
 
 import io
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from newfound.core.errors import DataError, Hint, UsageError
 from newfound.core.files import check_apart, located, write_record
 from newfound.core.learner import Method
 from newfound.core.source import Source
-from newfound.data.archives import Part, Table, blocks
+from newfound.data.archives import Block
 from newfound.data.dataset import Dataset
 from newfound.data.decode import Reading, decode_all, scaled
 from newfound.data.folders import load_pile
@@ -183,18 +183,19 @@ class Predictor:
     def __call__(self, place: str) -> Iterator[Prediction]:
         """Predict a folder, a CSV, a list or a file of images, or embeddings, some at a time."""
         if takes_vectors(self.source, place):
-            return self.part(Table(place))
+            return self.vectors(place)
         look = self.look
         pile, skipped = load_pile(place, look.stored, self.strict, look.crops, frozen=self.frozen)
         return self._predicted(pile, pile.contents(), skipped)
 
-    def part(self, part: Part | Table) -> Iterator[Prediction]:
-        """Predict the images or embeddings of a part, some at a time."""
-        if isinstance(part, Table):
-            vectors = load_vectors(part.name, self.look, self.source.embedded_by)
-            yield from self._predicted(vectors, vectors.contents(), ())
-            return
-        for names, contents in blocks(part):
+    def vectors(self, place: str) -> Iterator[Prediction]:
+        """Predict embeddings in files, some at a time."""
+        vectors = load_vectors(place, self.look, self.source.embedded_by)
+        return self._predicted(vectors, vectors.contents(), ())
+
+    def images(self, blocks: Iterable[Block]) -> Iterator[Prediction]:
+        """Predict the images of a part, some at a time."""
+        for names, contents, _ in blocks:
             if self.frozen:
                 yield from self._embedded(names, contents, self.frozen.embedder)
             else:
