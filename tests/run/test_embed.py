@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 
+import fsspec
 import numpy as np
 import pytest
 import torch
@@ -24,7 +25,7 @@ import tests.run.quarters
 from newfound.core.encoder import Preprocessing
 from newfound.core.errors import DataError, NewfoundError, UsageError
 from newfound.core.files import in_units
-from newfound.data import archives
+from newfound.data import archives, parquet
 from newfound.data.archives import ROWS, ReadAhead, Rows, Tar
 from newfound.data.parquet import Made, Manifest, Shards
 from newfound.data.vectors import from_embedding_files, read_embeddings
@@ -178,8 +179,6 @@ def test_a_tar_file_names_nothing_outside_itself_and_pipes_are_not_read(
 def test_object_stores_are_read_and_written(files: list[Path], tmp_path: Path) -> None:
     """By fsspec, whose store in memory stands for one."""
     pytest.importorskip("webdataset")
-    import fsspec
-
     with fsspec.open("memory://photos/a.tar", "wb") as stored, tarfile.open(fileobj=stored, mode="w") as tar:
         for path in files:
             tar.add(path, path.name)
@@ -194,6 +193,35 @@ def test_object_stores_are_read_and_written(files: list[Path], tmp_path: Path) -
     (tmp_path / "known.csv").write_text("\n".join(["path,label", *known]))
     data = from_embedding_files("memory://vectors", tmp_path / "known.csv", 2)
     assert (len(data.split.labelled), len(data.split.unlabelled)) == (20, 40)
+
+
+def test_files_of_a_finished_call_are_not_opened_again(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, made_of = list[str](), parquet._made
+
+    def logged(path: str) -> object:
+        opened.append(path)
+        return made_of(path)
+
+    url, out = f"local://{files[0].parent}", "memory://resumed"
+    embed(url, "quarters", out)
+    made = Shards(out, Made(encoder=version_of("quarters")[1], views=1))
+    (listed,) = made.files
+    late = made.publish("late.parquet", ["a.png"], np.ones((1, 1, 12), np.float16), ["a"])
+    monkeypatch.setattr(parquet, "_made", logged)
+    assert Shards(out, made.made).files == [listed, late]
+    assert opened == [late]
+    other = made.made.model_copy(update={"views": 2})
+    with pytest.raises(UsageError, match="holds embeddings with views=1"):
+        Shards(out, other)
+    made.finish()
+    with pytest.raises(UsageError, match="holds embeddings with views=1"):
+        Shards(out, other)
+    assert opened == [late, late]
+    for path in (listed, late):
+        fsspec.filesystem("memory").rm(path)
+    assert not Shards(out, other).files
 
 
 def test_nothing_is_left_of_a_part_that_could_not_be_put(

@@ -3,6 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import blake2b
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, TypeAdapter
 
 from newfound.core.errors import DataError, Hint, UsageError
-from newfound.core.files import DATASETS, atomic, located, open_plain, reading
+from newfound.core.files import DATASETS, atomic, located, open_plain, read_bytes, reading
 from newfound.core.registry import library
 from newfound.core.source import EncoderVersion
 
@@ -80,9 +81,15 @@ class PartFolder(ABC):
         """Refuse files that were made in another way."""
         self.folder, self.made = str(folder), made
         self.files = parquet_files(self.folder)
-        for path in self.files:
-            if conflict := self._conflict(_made(path)):
-                raise UsageError(f"{folder} holds {conflict}.", Hint.NEW_FOLDER)
+        manifest = _manifest(self.folder)
+        listed = {*manifest.files} if manifest else set[str]()
+        others = [path for path in self.files if os.path.basename(path) not in listed]
+        with ThreadPoolExecutor() as threads:
+            found = [*threads.map(_made, others)]
+        if manifest and len(others) < len(self.files):
+            found.append(manifest.made)
+        if conflict := next(filter(None, map(self._conflict, found)), ""):
+            raise UsageError(f"{folder} holds {conflict}.", Hint.NEW_FOLDER)
 
     @abstractmethod
     def _conflict(self, found: Made | Answered | None) -> str:
@@ -193,6 +200,14 @@ class Answers(PartFolder):
 
     def _conflict(self, found: Made | Answered | None) -> str:
         return "" if found == self.made else "Parquet files that are not predictions of this run and review"
+
+
+def _manifest(folder: str) -> Manifest | None:
+    """What the last call left in an object store, if it says so."""
+    try:
+        return Manifest.model_validate_json(read_bytes(os.path.join(folder, MANIFEST)))
+    except (OSError, ValueError):
+        return None
 
 
 def parquet_files(folder: str) -> list[str]:
