@@ -14,7 +14,7 @@ from newfound.core.records import Views
 from newfound.core.registry import method_entry, method_names, recipe_for
 from newfound.core.settings import TrainConfig
 from newfound.core.source import EncoderVersion, Source
-from newfound.data import load
+from newfound.data import load, parquet
 from newfound.data.augment import Augmenter, evaluation_view
 from newfound.data.augment.recipes import Perturb
 from newfound.data.loader import Loader
@@ -241,6 +241,36 @@ def test_vectors_of_new_images_are_joined(tmp_path: Path) -> None:
     assert [Path(name).name for name in found.names] == ["0", "1", "2", "3", "4"]
     signed = vectors * [[1], [1], [1], [1], [-1]]
     assert (found.fetch(torch.arange(5))[:, 0].numpy() == signed).all()
+
+
+@pytest.mark.parametrize("views", [1, 2])
+def test_vectors_are_read_when_they_are_needed(
+    views: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyarrow, storage = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    made = Made(encoder=EncoderVersion(encoder="lite0", revision="", preprocessing=""), views=views)
+    shards, vectors = Shards(tmp_path, made), np.eye(3, dtype=np.float16)[:, None].repeat(views, 1)
+    for row, name in enumerate("abc"):
+        shards.publish(f"{name}.parquet", [f"{name}.png"], vectors[row : row + 1], [name])
+    opened, read = list[str](), parquet._group
+
+    def logged(path: str, number: int) -> NDArray[np.floating]:
+        opened.append(path)
+        return read(path, number)
+
+    monkeypatch.setattr(parquet, "_group", logged)
+    found = read_embeddings(tmp_path).vectors
+    assert {*opened} <= {str(tmp_path / "a.parquet")}  # which says that they are numbers
+    assert [part.shape for part in found.parts] == [(1, *vectors.shape[1 + (views == 1) :])] * 3
+    assert torch.equal(found.fetch(torch.arange(3)), torch.from_numpy(vectors))
+
+    flat = {"path": ["d.png"], "x": [1.0], "y": [0.0]}
+    storage.write_table(pyarrow.table(flat), tmp_path / "flat.parquet")
+    assert read_embeddings(tmp_path / "flat.parquet").vectors.size == (1, 2)
+    missing = pyarrow.array([None], pyarrow.list_(pyarrow.float16(), 3))
+    storage.write_table(pyarrow.table({"path": ["d.png"], "vector": missing}), tmp_path / "null.parquet")
+    with pytest.raises(DataError, match=r"null\.parquet is not a file of embeddings"):
+        read_embeddings(tmp_path / "null.parquet")
 
 
 @pytest.mark.parametrize("name", [None, 5, ["a"]])

@@ -254,16 +254,19 @@ def _parquet(path: str) -> Iterator[Any]:
 class RowGroup:
     """Vectors (n, D) or (n, V, D) in a row group of a file, read when they are needed."""
 
-    def __init__(self, path: str, number: int, length: int, digests: Sequence[str]) -> None:
-        """`digests` (n,) are those of the images, if the file has them."""
+    def __init__(
+        self, path: str, number: int, length: int, digests: Sequence[str], shape: Sequence[int]
+    ) -> None:
+        """`digests` (n,) are those of the images, if the file has them, and `shape` is a row's, if known."""
         self.path, self.number, self.length, self.digests = path, number, length, digests
-        self.shape = (length, *_group(path, number).shape[1:])
+        self.shape = (length, *(shape or _group(path, number).shape[1:]))
 
     def __len__(self) -> int:
         return self.length
 
     def __getitem__(self, rows: Rows) -> Floats:
-        found: Floats = _group(self.path, self.number)[rows]
+        with reading(self.path, "a file of embeddings", DataError):
+            found: Floats = _group(self.path, self.number)[rows]
         return found
 
 
@@ -274,13 +277,25 @@ def read_parquet(path: str) -> tuple[list[str], list[RowGroup], Made | None]:
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         names = _texts(file, file.schema_arrow.names[0])
         digests = _texts(file, "digest") if made else []
+        shape = _row_shape(file.schema_arrow)
     ends = accumulate(sizes)
     groups = [
-        RowGroup(path, number, size, digests[end - size : end])
+        RowGroup(path, number, size, digests[end - size : end], shape)
         for number, (size, end) in enumerate(zip(sizes, ends, strict=True))
         if size
     ]
     return names, groups, made if isinstance(made, Made) else None
+
+
+def _row_shape(schema: Any) -> list[int]:
+    """(D) or (V, D), if all lists in the first column of lists have one size by its type; otherwise empty."""
+    pa, shape = import_pyarrow(), list[int]()
+    types = pa.types
+    kind: Any = next((field.type for field in schema if types.is_nested(field.type)), pa.null())
+    while types.is_fixed_size_list(kind):
+        shape.append(kind.list_size)
+        kind = kind.value_type
+    return [] if types.is_nested(kind) else shape
 
 
 def num_rows(path: str) -> int:
