@@ -102,7 +102,8 @@ def many_section(results: Path) -> str:
         f"embed, small encoder, 64 pixels: {embed.number / embed.cpu_seconds:,.0f} images per CPU second": (
             f"{cores:,.0f} core hours"
         ),
-        f"embed, `lite0`, 224 pixels: {rate:,.0f} images/s on an H200 with {workers} cores": (
+        f"embed, `lite0`, 224 pixels: {rate:,.0f} images/s on an H200 with {workers} cores, from "
+        "image files on its own disk; tar files and Ray were not timed there": (
             f"{gpus:,.1f} hours on one, {gpus / 8:,.1f} on eight"
         ),
         f"the vectors of `lite0`, {HEAD:,} numbers of 2 bytes": f"{MANY * HEAD * 2 / 1e9:,.0f} GB",
