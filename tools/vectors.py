@@ -76,9 +76,12 @@ def mixed_section(results: Path) -> str:
         for method in MIXED:
             if found := _of(records, benchmark, method):
                 cells = [str(over(found, f"generalised.train.{part}") or "") for part in RECOGNITION]
-                off = fmean(100 * (each.calibration.error or 0.0) for each in found)
-                seconds = fmean(each.discovery.seconds for each in found)
-                lines.append(f"| `{method}` | {' | '.join(cells)} | {off:.1f} | {seconds:.0f} |")
+                off = [100 * each.calibration.error for each in found if each.calibration.error is not None]
+                cells += [
+                    f"{fmean(off):.1f}" if off else "",
+                    f"{fmean(e.discovery.seconds for e in found):.0f}",
+                ]
+                lines.append(f"| `{method}` | {' | '.join(cells)} |")
     return "\n".join(lines[1:])
 
 
