@@ -1,5 +1,6 @@
 """Images in tar files, datasets and on a cluster get the vectors that files on this machine get."""
 
+import gc
 import io
 import json
 import logging
@@ -8,11 +9,13 @@ import re
 import shutil
 import signal
 import tarfile
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from threading import Thread
 
 import fsspec
 import numpy as np
@@ -26,7 +29,7 @@ from newfound.core.encoder import Preprocessing
 from newfound.core.errors import DataError, NewfoundError, UsageError
 from newfound.core.files import in_units
 from newfound.data import archives, parquet
-from newfound.data.archives import ROWS, ReadAhead, Rows, Tar
+from newfound.data.archives import ROWS, Rows, Tar, read_ahead
 from newfound.data.parquet import Made, Manifest, Shards
 from newfound.data.vectors import from_embedding_files, read_embeddings
 from newfound.engine.embedding import Embedder
@@ -115,44 +118,86 @@ def test_only_so_many_bytes_of_a_tar_file_are_in_memory(
             about.size = size
             tar.addfile(about, io.BytesIO(bytes(size)))
     monkeypatch.setattr("newfound.data.archives.BLOCK_BYTES", 100)
-    blocks = ReadAhead([Tar(str(tmp_path / "a.tar"))]).part()
-    assert [[os.path.basename(name) for name in block.names] for block in blocks] == [
+    parts = read_ahead([Tar(str(tmp_path / "a.tar"))])
+    assert [[os.path.basename(name) for name in block.names] for block in next(parts)] == [
         ["a.png"],
         ["b.png", "c.png"],
         ["d.png"],
     ]
 
 
-def test_one_block_is_read_ahead_even_of_the_next_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
+class Content(bytearray):
+    """What is read of an image; unlike bytes, the garbage collector knows of it."""
 
-    def images(tar: Tar) -> Iterator[tuple[str, bytes]]:
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is read of tar files of three images; `empty` has none, and `b` is cut short."""
+    names: list[str] = []
+
+    def images(tar: Tar) -> Iterator[tuple[str, Content]]:
         for row in range(0 if tar.name == "empty" else 3):
-            read.append(f"{tar.name}{row}")
-            yield read[-1], b""
+            names.append(f"{tar.name}{row}")
+            yield names[-1], Content()
         if tar.name == "b":
             raise DataError("cut short")
 
+    monkeypatch.setattr("newfound.data.archives.BLOCK", 2)
+    monkeypatch.setattr(Tar, "images", images)
+    return names
+
+
+def test_one_block_is_read_ahead_even_of_the_next_part(read: list[str]) -> None:
     def wait(number: int) -> None:
-        while len(read) < number:
+        end = time.monotonic() + 10
+        while len(read) < number and time.monotonic() < end:
             time.sleep(0.01)
         time.sleep(0.05)
         assert len(read) == number
 
-    monkeypatch.setattr("newfound.data.archives.BLOCK", 2)
-    monkeypatch.setattr(Tar, "images", images)
-    ahead = ReadAhead([Tar(name) for name in ("a", "empty", "b", "c")])
-    part = ahead.part()
+    parts = read_ahead([Tar(name) for name in ("a", "empty", "b", "c")])
+    part = next(parts)
     assert next(part).names == ["a0", "a1"]
     wait(3)
     assert next(part).names == ["a2"]
-    assert not list(part) + list(ahead.part())
+    assert not list(part) + list(next(parts))
     wait(6)  # all of b, whose first block is not in use yet
-    part = ahead.part()
+    part = next(parts)
     assert next(part).names == ["b0", "b1"]
     with pytest.raises(DataError, match="cut short"):
         next(part)
-    assert [block.names for block in ahead.part()] == [["c0", "c1"], ["c2"]]
+    assert [block.names for block in next(parts)] == [["c0", "c1"], ["c2"]]
+    assert not list(parts)
+
+
+@pytest.mark.usefixtures("read")
+def test_a_part_gets_no_blocks_of_one_that_was_left_early() -> None:
+    parts = read_ahead([Tar(name) for name in ("a", "b", "c")])
+    for name, part in zip("abc", parts, strict=True):
+        assert next(part).names == [f"{name}0", f"{name}1"]
+
+
+@pytest.mark.usefixtures("read")
+def test_nothing_of_a_damaged_part_stays_in_memory() -> None:
+    gc.disable()
+    try:
+        for part in read_ahead([Tar("b"), Tar("b")]):
+            with suppress(DataError):
+                deque(part, 0)
+        assert not any(type(each) is Content for each in gc.get_objects())
+    finally:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("read")
+def test_the_thread_that_reads_ends_with_an_error(tmp_path: Path) -> None:
+    shards = Shards(tmp_path, Made(encoder=version_of("quarters")[1], views=1))
+    with pytest.raises(DataError, match="a0"):
+        list(Worker(shards, strict=True)([Tar("a"), Tar("c")]))
+    threads = [each for each in threading.enumerate() if each.name.startswith("blocks")]
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_a_tar_file_names_nothing_outside_itself_and_pipes_are_not_read(
@@ -448,7 +493,7 @@ def test_every_image_is_embedded_once_though_a_worker_is_killed(
         killed.append(int(next(who.iterdir()).name))
         os.kill(killed[0], signal.SIGKILL)
 
-    thread = Thread(target=kill_one, daemon=True)
+    thread = threading.Thread(target=kill_one, daemon=True)
     thread.start()
     try:
         report = embed(files[0].parent, "quarters", out, workers=Workers("ray", number=2))

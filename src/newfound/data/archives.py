@@ -5,8 +5,10 @@ not on this machine. At most two blocks are in memory: the one in use, and the n
 """
 
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -101,30 +103,49 @@ Part = Files | Tar | Rows
 """Images that are read together, on any machine; `name` identifies the part."""
 
 
-class ReadAhead:
-    """Reads the blocks of parts in order; while one is in use, the next is read on another thread."""
+def read_ahead(parts: Sequence[Part]) -> Generator[Iterator[Block], None, None]:
+    """The blocks of each part, in order; while one is in use, the next is read on another thread.
+
+    Blocks of a part that are not taken are passed over.
+    """
+    reader = _Reader(parts)
+    try:
+        for _ in parts:
+            yield (blocks := reader.part())
+            with suppress(DataError):
+                deque(blocks, 0)
+    finally:
+        reader.thread.shutdown(wait=False, cancel_futures=True)
+
+
+class _Reader:
+    """Reads the blocks of parts, one ahead of those that are taken."""
 
     def __init__(self, parts: Iterable[Part]) -> None:
         self._parts = iter(parts)
         self._blocks: Iterator[Block] = iter(())
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="blocks")
-        self._next = self._thread.submit(self._read)
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="blocks")
+        self._next = self.thread.submit(self._read)
 
     def part(self) -> Iterator[Block]:
         """The blocks of the next part."""
-        last = False
-        while not last:
-            # While its last block is in use, the first one of the part after it is read.
-            coming, self._next = self._next, self._thread.submit(self._read)
-            block = coming.result()
+        while block := self._take():
             if block.names:
                 yield block
-            last = block.last
+            if block.last:
+                return
 
-    def _read(self) -> Block:
+    def _take(self) -> Block | None:
+        """The next block, after which the one behind it is read, even if that is of the next part."""
+        try:  # no variable holds the future, whose error would hold it in turn, and so what was read
+            return self._next.result()
+        finally:
+            self._next = self.thread.submit(self._read)
+
+    def _read(self) -> Block | None:
         """The next block of a part, or the first one of the next part; after an error, a part has no more."""
-        while (block := next(self._blocks, None)) is None:
-            self._blocks = _blocks(next(self._parts))
+        while (block := next(self._blocks, None)) is None and (part := next(self._parts, None)):
+            self._blocks = _blocks(part)
         return block
 
 

@@ -1,8 +1,8 @@
 """Sort many new images into the classes of a run, part by part, on this machine or on a Ray cluster."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from newfound.core.errors import DataError
 from newfound.core.files import check_apart, check_writable, located
-from newfound.data.archives import Part, ReadAhead, Table, parts_of
+from newfound.data.archives import Block, Part, Table, parts_of, read_ahead
 from newfound.data.dataset import counted
 from newfound.data.decode import Reading
 from newfound.data.parquet import Answered, Answers, import_pyarrow, parquet_files
@@ -115,14 +115,14 @@ class Worker:
         self.predictor.reading = Reading(number, "Sorting") if number else None
 
     def __call__(self, parts: Sequence[Part | Table]) -> Iterator[Done]:
-        ahead = ReadAhead(part for part in parts if not isinstance(part, Table))
-        for part in parts:
-            yield self._sort(part, ahead)
+        with closing(read_ahead([part for part in parts if not isinstance(part, Table)])) as ahead:
+            for part in parts:
+                yield self._sort(part, () if isinstance(part, Table) else next(ahead))
 
-    def _sort(self, part: Part | Table, ahead: ReadAhead) -> Done:
+    def _sort(self, part: Part | Table, blocks: Iterable[Block]) -> Done:
         predict, is_table = self.predictor, isinstance(part, Table)
         try:
-            predicted = predict.vectors(part.name) if is_table else predict.images(ahead.part())
+            predicted = predict.vectors(part.name) if is_table else predict.images(blocks)
             found = [self.review.sorted(each, self.copies) for each in predicted]
         except DataError as error:
             if self.predictor.strict or is_table:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from newfound.core.encoder import Encoder
 from newfound.core.errors import DataError
 from newfound.core.files import check_writable, located
 from newfound.core.source import Source
-from newfound.data.archives import ROWS, Block, Files, Part, ReadAhead, parts_of
+from newfound.data.archives import ROWS, Block, Files, Part, parts_of, read_ahead
 from newfound.data.dataset import counted
 from newfound.data.decode import Reading, digests_of
 from newfound.data.parquet import Made, Shards, import_pyarrow
@@ -151,9 +151,9 @@ class Worker:
         self.reading = Reading(number, "Embedding") if number else None
 
     def __call__(self, parts: Sequence[Part]) -> Iterator[Done]:
-        ahead = ReadAhead(parts)
-        for part in parts:
-            yield self._embed(part, ahead.part())
+        with closing(read_ahead(parts)) as ahead:
+            for part, blocks in zip(parts, ahead, strict=True):
+                yield self._embed(part, blocks)
 
     def _embed(self, part: Part, blocks: Iterable[Block]) -> Done:
         images, vectors, digests, failed = list[str](), list[Tensor](), list[str](), list[str]()
