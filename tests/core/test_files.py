@@ -222,23 +222,38 @@ NEW, OLD = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.u
             {"memory/slurm/job_1": ("5000", "4500", "inactive_file 1\ntotal_inactive_file 200")},
             700,
         ),
+        ("4:memory:/job_1", OLD, {"memory/job_1": ("5000", "4500", "total_inactive_file 200")}, 700),
         # What a container of version 1 sees: its own group in place of the root.
         ("4:memory:/docker/7", OLD, {"memory": ("5000", "4500", "inactive_file 0")}, 500),
+        (None, NEW, {"": ("5000", "4500", "inactive_file 0")}, 8192),
+        ("0::/", NEW, {"": ("5000", "4500", "anon 1000")}, 8192),
+        ("4:memory:/", OLD, {"memory": ("5000", "4500")}, 8192),
     ],
-    ids=["no limits", "an infinite one", "a container", "Slurm", "version 1", "a container of version 1"],
+    ids=[
+        "no limits",
+        "an infinite one",
+        "a container",
+        "Slurm",
+        "version 1",
+        "version 1, totals alone",
+        "a container of version 1",
+        "no groups",
+        "no pages",
+        "version 1, no pages",
+    ],
 )
 def test_memory_that_a_control_group_may_still_allocate(
-    cgroup: str,
+    cgroup: str | None,
     files: tuple[str, str],
-    groups: dict[str, tuple[str, str, str]],
+    groups: dict[str, tuple[str, ...]],
     free: float,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("newfound.core.files.SYSTEM", tmp_path)
     assert free_memory() == float("inf")
-    system(tmp_path, {"proc/self/cgroup": f"{cgroup}\n"})
+    system(tmp_path, {"proc/self/cgroup": f"{cgroup}\n"} if cgroup else {})
     for group, texts in groups.items():
         names = (f"sys/fs/cgroup/{group}/{name}" for name in (*files, "memory.stat"))
-        system(tmp_path, dict(zip(names, texts, strict=True)))
+        system(tmp_path, dict(zip(names, texts, strict=False)))
     assert free_memory() == free

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, BinaryIO, TypeVar
@@ -48,11 +48,12 @@ def check_writable(path: Path) -> None:
 
 def free_memory() -> float:
     """Bytes of memory that this process may still allocate; infinite if the system does not say."""
-    try:
+    free = math.inf
+    with suppress(OSError, KeyError, ValueError):
         free = 2**10 * _numbers(SYSTEM / "proc/meminfo")["MemAvailable:"]
-        return min([free, *map(_room, _memory_groups())])
-    except (OSError, KeyError, ValueError):
-        return math.inf
+        for group in _memory_groups():
+            free = min(free, _room(group))
+    return free
 
 
 def _memory_groups() -> Iterator[Path]:
@@ -70,7 +71,7 @@ def _room(group: Path) -> float:
     for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
         if (group / limit).exists():
             pages = _numbers(group / "memory.stat")
-            inactive = pages.get("total_inactive_file", pages["inactive_file"])
+            inactive = pages["total_inactive_file" if "total_inactive_file" in pages else "inactive_file"]
             most, now = ((group / each).read_text().replace("max", "inf") for each in (limit, used))
             return float(most) - float(now) + inactive
     return math.inf
