@@ -264,9 +264,29 @@ def test_files_of_a_finished_call_are_not_opened_again(
     with pytest.raises(UsageError, match="holds embeddings with views=1"):
         Shards(out, other)
     assert opened == [late, late]
-    for path in (listed, late):
-        fsspec.filesystem("memory").rm(path)
-    assert not Shards(out, other).files
+
+
+def test_a_manifest_is_not_believed_once_its_files_are_gone(tmp_path: Path) -> None:
+    out, store = "memory://replaced", fsspec.filesystem("memory")
+    one = Made(encoder=version_of("quarters")[1], views=1)
+    two = one.model_copy(update={"views": 2})
+    for names in (["a.parquet"], ["a.parquet", "b.parquet"]):
+        first = Shards(out, one)
+        for name in names:
+            first.publish(name, ["a.png"], np.ones((1, 1, 12), np.float16), ["a"])
+        first.finish()
+        store.rm([f"/replaced/{name}" for name in names])
+        second = Shards(out, two)
+        second.publish("a.parquet", ["a.png"], np.ones((1, 2, 12), np.float16), ["a"])
+        assert len(Shards(out, two).files) == 1
+        with pytest.raises(UsageError, match="holds embeddings with views=2"):
+            Shards(out, one)
+        store.rm("/replaced/a.parquet")
+    first.publish("a.parquet", ["a.png"], np.ones((1, 1, 12), np.float16), ["a"])
+    first.finish()
+    store.get("/replaced/manifest.json", str(tmp_path / "manifest.json"))
+    Shards(tmp_path, two).publish("a.parquet", ["a.png"], np.ones((1, 2, 12), np.float16), ["a"])
+    assert len(Shards(tmp_path, two).files) == 1
 
 
 def test_nothing_is_left_of_a_part_that_could_not_be_put(

@@ -81,15 +81,19 @@ class PartFolder(ABC):
         """Refuse files that were made in another way."""
         self.folder, self.made = str(folder), made
         self.files = parquet_files(self.folder)
-        manifest = _manifest(self.folder)
+        manifest = _manifest(self.folder) if "://" in self.folder else None
         listed = {*manifest.files} if manifest else set[str]()
-        others = [path for path in self.files if os.path.basename(path) not in listed]
+        # If some have been removed, others may have taken their names.
+        stale = not listed <= {*map(os.path.basename, self.files)}
+        others = [path for path in self.files if stale or os.path.basename(path) not in listed]
         with ThreadPoolExecutor() as threads:
             found = [*threads.map(_made, others)]
         if manifest and len(others) < len(self.files):
             found.append(manifest.made)
         if conflict := next(filter(None, map(self._conflict, found)), ""):
             raise UsageError(f"{folder} holds {conflict}.", Hint.NEW_FOLDER)
+        if stale:
+            self.finish()
 
     @abstractmethod
     def _conflict(self, found: Made | Answered | None) -> str:
