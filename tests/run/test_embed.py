@@ -21,6 +21,7 @@ import fsspec
 import numpy as np
 import pytest
 import torch
+from fsspec.implementations.memory import MemoryFile
 from PIL import Image
 
 import newfound
@@ -290,21 +291,24 @@ def test_a_manifest_is_not_believed_once_its_files_are_gone(tmp_path: Path) -> N
 
 
 def test_nothing_is_left_of_a_part_that_could_not_be_put(
-    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+    """In a store that shows a file as soon as it is opened, and loses the connection halfway."""
+    made_with = MemoryFile.__init__
 
     def write_half(file: MemoryFile, content: bytes) -> int:
         io.BytesIO.write(file, content[: len(content) // 2])
         raise OSError("connection lost")
 
-    def refuse(*given: object, **more: object) -> None:
-        raise OSError("connection lost")
+    def open_with_half(file: MemoryFile, fs: object, path: str, data: bytes | None = None) -> None:
+        made_with(file, fs, path)
+        if data:
+            write_half(file, data)
 
     url = f"local://{files[0].parent}"
     with monkeypatch.context() as failing:
         failing.setattr(MemoryFile, "write", write_half)
-        failing.setattr(MemoryFileSystem, "pipe_file", refuse)
+        failing.setattr(MemoryFile, "__init__", open_with_half)
         with pytest.raises(OSError, match="connection lost"):
             embed(url, "quarters", "memory://fails")
     assert embed(url, "quarters", "memory://fails").images == NUMBER
