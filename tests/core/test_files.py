@@ -2,6 +2,7 @@
 
 import errno
 import json
+import mmap
 import os
 import secrets
 from pathlib import Path
@@ -19,6 +20,7 @@ from newfound.core.files import (
     free_memory,
     read_record,
     read_text,
+    used_memory,
     write_json,
     write_record,
     write_text,
@@ -257,3 +259,10 @@ def test_memory_that_a_control_group_may_still_allocate(
         names = (f"sys/fs/cgroup/{group}/{name}" for name in (*files, "memory.stat"))
         system(tmp_path, dict(zip(names, texts, strict=False)))
     assert free_memory() == free
+
+
+def test_memory_that_this_process_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newfound.core.files.SYSTEM", tmp_path)
+    assert used_memory() == 0
+    system(tmp_path, {"proc/self/statm": "900 7 5 1 0 300 0\n"})
+    assert used_memory() == 7 * mmap.PAGESIZE

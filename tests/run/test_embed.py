@@ -37,7 +37,16 @@ from newfound.engine.embedding import Embedder
 from newfound.nn.encoders import build_encoder
 from newfound.run.embed import Worker, embed
 from newfound.run.frozen import version_of
-from newfound.run.parts import COPIES, ClusterWorker, Workers, announce, check_needs, in_parts, new_files
+from newfound.run.parts import (
+    COPIES,
+    PROGRAM,
+    ClusterWorker,
+    Workers,
+    announce,
+    check_needs,
+    in_parts,
+    new_files,
+)
 
 pytest.importorskip("pyarrow")
 NUMBER = 60
@@ -419,6 +428,7 @@ def test_what_it_will_take_is_said_beforehand_and_refused_where_it_does_not_fit(
     ]
     with monkeypatch.context() as patch:
         patch.setattr("newfound.run.parts.free_memory", lambda: 1000)
+        patch.setattr("newfound.run.parts.used_memory", lambda: PROGRAM)
         with pytest.raises(
             UsageError, match=r"Not enough memory: about 35 KiB are needed, and 1 KiB are free"
         ):
@@ -453,7 +463,36 @@ def test_files_of_a_dataset_are_in_memory_too(
     caplog.set_level(logging.INFO)
     monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 2**32)
     assert announce([Rows("datasets:beans", 0, 2000)], "s3://bucket/feats", 10, 10, 0) == 2000
-    assert caplog.messages[0].endswith("and about 1.1 GiB of memory, 4.0 GiB free")
+    assert caplog.messages[0].endswith("and about 0.7 GiB of memory, 4.0 GiB free")
+    announce([Rows("datasets:beans", 0, 9000)], "s3://bucket/feats", 10, 10, 0)
+    assert caplog.messages[1].endswith("and about 1.1 GiB of memory, 4.0 GiB free")
+
+
+def test_blocks_of_two_tar_files_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.tar", "b.tar"):
+        with tarfile.open(tmp_path / name, "w") as tar:
+            about = tarfile.TarInfo("a.png")
+            about.size = 2**20
+            tar.addfile(about, io.BytesIO(bytes(about.size)))
+    parts = [Tar(str(tmp_path / "a.tar")), Tar(str(tmp_path / "b.tar"))]
+    monkeypatch.setattr("newfound.run.parts.used_memory", lambda: 2**40)
+    monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 3 * 2**19)
+    assert announce(parts[:1], "s3://bucket/feats", 1, 1, 0) == 1
+    with pytest.raises(UsageError, match=r"Not enough memory: about 2 MiB"):
+        announce(parts, "s3://bucket/feats", 1, 1, 0)
+
+
+def test_what_the_program_has_not_yet_taken_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 2**29)
+    monkeypatch.setattr("newfound.run.parts.used_memory", lambda: PROGRAM)
+    check_needs(1, 0, 2**28, "s3://bucket/feats")
+    monkeypatch.setattr("newfound.run.parts.used_memory", lambda: PROGRAM - 2**28 - 1)
+    with pytest.raises(UsageError, match="Not enough memory"):
+        check_needs(1, 0, 2**28, "s3://bucket/feats")
+    monkeypatch.setattr("newfound.run.parts.used_memory", lambda: PROGRAM)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(UsageError, match=r"Not enough memory: about 1\.0 GiB"):
+        check_needs(1, 0, 2**28, "s3://bucket/feats")
 
 
 def test_the_images_in_tar_files_are_estimated(

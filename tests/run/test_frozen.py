@@ -128,6 +128,7 @@ def test_vectors_that_the_disk_cannot_hold_are_refused_before_any_work(
             load_data(source, tmp_path / "cache")
     decoded = 32 * 32 * 32 * 3  # a batch of pixels
     monkeypatch.setattr("newfound.run.parts.free_memory", lambda: 37 * 4 * 48 * 2 + decoded - 1)
+    monkeypatch.setattr("newfound.run.parts.used_memory", lambda: 2**40)
     with pytest.raises(
         UsageError, match=r"Not enough memory: about 110 KiB .* 110 KiB are free\. .*embed them"
     ):

@@ -4,6 +4,7 @@ import errno
 import glob
 import json
 import math
+import mmap
 import os
 import secrets
 import shutil
@@ -54,6 +55,13 @@ def free_memory() -> float:
         for group in _memory_groups():
             free = min(free, _room(group))
     return free
+
+
+def used_memory() -> float:
+    """Bytes of memory that this process takes; 0 if the system does not say."""
+    with suppress(OSError):
+        return float((SYSTEM / "proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+    return 0.0
 
 
 def _memory_groups() -> Iterator[Path]:

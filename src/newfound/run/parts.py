@@ -15,10 +15,10 @@ from typing import Generic, TypeVar
 import torch
 
 from newfound.core.errors import DataError, Hint
-from newfound.core.files import check_fits, free_disk, free_memory, in_units, located, reading
+from newfound.core.files import check_fits, free_disk, free_memory, in_units, located, reading, used_memory
 from newfound.core.registry import library
 from newfound.core.source import Engine
-from newfound.data.archives import BLOCK_BYTES, ROWS, Files, Part, Rows, Table, Tar
+from newfound.data.archives import BLOCK, BLOCK_BYTES, ROWS, Files, Part, Rows, Table, Tar
 from newfound.data.dataset import counted
 from newfound.data.files import unusable
 from newfound.data.folders import pile_files
@@ -102,7 +102,7 @@ def announce(parts: Sequence[Part | Table], out: str, each: int, memory: int, be
     if not parts or ("://" in out and isinstance(parts[0], Table)):
         return 0
     numbers = [number for part in parts if (number := _number(part)) is not None]
-    blocks = BLOCKS if isinstance(parts[0], Rows) else 0
+    blocks = min(BLOCKS, sum(numbers) * BLOCK_BYTES // BLOCK) if isinstance(parts[0], Rows) else 0
     if tars := [part.name for part in parts if isinstance(part, Tar)]:
         numbers, blocks = _estimated(tars)
     if len(numbers) == len(parts):
@@ -121,15 +121,15 @@ def check_needs(images: int, disk: int, memory: int, place: str, hint: Hint | No
     `place` may be remote. `memory` is needed besides the program, and `hint` is for too little of it.
     """
     said, free = f"{counted(images, 'image')}: up to {in_units(disk)}", free_memory()
-    check_fits("memory", memory, free, hint)
+    program = PROGRAM + CUDA * torch.cuda.is_available()
+    check_fits("memory", memory + max(program - used_memory(), 0), free, hint)
     if "://" not in place:
         room = free_disk(Path(place))
         check_fits(f"disk space for {place}", disk, room, Hint.NEW_FOLDER)
         said += f" on disk, {in_units(room)} free"
     if images < MANY:
         return said
-    memory += PROGRAM + CUDA * torch.cuda.is_available()
-    return f"{said}, and about {in_units(memory)} of memory, {in_units(free)} free"
+    return f"{said}, and about {in_units(memory + program)} of memory, {in_units(free)} free"
 
 
 def _number(part: Part | Table) -> int | None:
@@ -165,7 +165,7 @@ def _estimated(tars: Sequence[str]) -> tuple[list[int], int]:
     images = sum(not unusable(member_name(each.name)) for each in members[:MEMBERS])
     place = members[MEMBERS].offset if len(members) > MEMBERS else sizes[0]
     size = sum(sizes) / len(sizes)
-    return [round(images * size / place)] * len(tars), min(BLOCKS, round(size))
+    return [round(images * size / place)] * len(tars), min(BLOCKS, round(size * min(2, len(tars))))
 
 
 def work_through(parts: Sequence[P], make: Callable[[], Work[P]], workers: Workers) -> Done:
