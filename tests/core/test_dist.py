@@ -101,5 +101,7 @@ def test_processes_of_one_machine_divide_its_cores_and_memory(
         dist.leave()
     assert dist.own_cores(32) == 32
     with dist.expecting(4):
+        with dist.expecting(2):
+            assert dist.on_this_machine() == 2
         assert (dist.on_this_machine(), dist.own_cores(32)) == (4, 32)
     assert dist.on_this_machine() == 1

@@ -7,13 +7,14 @@ import pytest
 import torch
 from PIL import Image
 
+from newfound.core import dist
 from newfound.core.errors import UsageError
 from newfound.core.records import Views
 from newfound.core.settings import TrainConfig
 from newfound.data.dataset import Look, Split
 from newfound.data.folders import from_folders
 from newfound.data.images import ResidentImages, StreamedImages
-from newfound.data.loader import ClassSampler, Draw, Loader, batch_shape
+from newfound.data.loader import KEPT, ClassSampler, Draw, Loader, batch_shape
 
 CPU = torch.device("cpu")
 LOOK = Look(4, "cifar", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), 4)
@@ -191,6 +192,18 @@ def test_a_small_labelled_set_is_streamed_with_a_large_pile(
         assert {type(data.labelled), type(data.unlabelled)} == {StreamedImages if kept else ResidentImages}
         streamed = loader(data, 5).streamed
         assert (streamed and len(streamed._kept)) == kept
+
+
+def test_the_processes_of_a_machine_share_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = replace(
+        numbered(), labelled=files(tmp_path / "l", range(8)), unlabelled=files(tmp_path / "u", range(12))
+    )
+    monkeypatch.setattr("newfound.data.loader.free_memory", lambda: 20 * 3 * 4 * 4 / KEPT)
+    for processes, kept in ((1, 20), (4, 5)):
+        with dist.expecting(processes):
+            streamed = loader(data, 5).streamed
+            assert streamed
+            assert len(streamed._kept) == kept
 
 
 def test_large_views_come_before_small_ones() -> None:

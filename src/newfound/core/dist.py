@@ -72,11 +72,11 @@ def on_this_machine() -> int:
 def expecting(number: int) -> Iterator[None]:
     """Within the block, plan for `number` processes on this machine, unless a launcher started several."""
     global _expected
-    _expected = number
+    before, _expected = _expected, number
     try:
         yield
     finally:
-        _expected = 1
+        _expected = before
 
 
 @contextmanager

@@ -77,7 +77,7 @@ class Loader:
         """Files of both sets."""
         if isinstance(split.labelled, StreamedImages) and isinstance(split.unlabelled, StreamedImages):
             self.streamed = split.labelled.joined(split.unlabelled)
-            self.streamed.keep(KEPT * free_memory() / dist.world())
+            self.streamed.keep(KEPT * free_memory() / dist.on_this_machine())
 
     @property
     def batch_size(self) -> int:
