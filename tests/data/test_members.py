@@ -20,7 +20,7 @@ from newfound.core.source import Source
 from newfound.data import folders, members, workers
 from newfound.data.decode import digests_of
 from newfound.data.files import labelled_files, unlabelled_files
-from newfound.data.folders import from_folders, usual_side
+from newfound.data.folders import from_folders, load_pile, usual_side
 from newfound.data.images import ResidentImages, StreamedImages
 from newfound.data.members import is_there, read_image, size_of
 
@@ -158,6 +158,10 @@ def test_headers_are_read_once_in_a_process_and_not_in_its_workers(
         (taken,) = received.take_each([torch.tensor([0, 2, 1])])
         assert taken[:, 0, 0, 0].tolist() == [1, 110, 100]
     assert sorted(log.read_text().split()) == tars
+    log.unlink()
+    monkeypatch.setattr(members, "_indices", {})
+    assert len(load_pile(tmp_path / "all.csv", 8, strict=False)[0]) == 3
+    assert sorted(log.read_text().split()) == sorted(members._indices) == tars
 
 
 def test_a_tar_file_is_indexed_again_only_if_it_has_changed(

@@ -188,7 +188,9 @@ def pile_files(place: Path | str) -> tuple[list[str], list[str]]:
     if found := remote_files(str(place)):
         return found
     files, repeated = distinct(unlabelled_files(place, "new"))
-    return [file for file, _ in files.values()], [*other_files(Path(place)), *_repeated(repeated)]
+    paths = [path for path, _ in files.values()]
+    prepare(paths)
+    return paths, [*other_files(Path(place)), *_repeated(repeated)]
 
 
 def open_images(
