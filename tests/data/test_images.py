@@ -204,6 +204,15 @@ def test_fingerprints_follow_the_content(tmp_path: Path, monkeypatch: pytest.Mon
     assert before != StreamedImages([str(path)], (8, 8)).fingerprint()
 
 
+def test_images_in_files_and_in_memory_are_known_to_be_the_same(tmp_path: Path, paint: Paint) -> None:
+    paths = [paint(tmp_path / f"{n}.png") for n in range(3)]
+    resident, streamed = open_images(paths, (8, 8), strict=False)[0], StreamedImages(paths, (8, 8))
+    assert isinstance(resident, ResidentImages)
+    assert [*resident.fingerprints()] == [*streamed.fingerprints()][::-1]
+    assert len({*resident.fingerprints()}) == 2
+    assert [*random_images(3).fingerprints()] == [random_images(3).fingerprint()]
+
+
 @pytest.mark.parametrize("number", [0, 1, PREFETCHED, PREFETCHED + 1, 20])
 def test_prefetch_is_map(number: int) -> None:
     assert list(prefetch(lambda n: n * n, range(number))) == [n * n for n in range(number)]

@@ -8,19 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE, Popen
 
+import numpy as np
 import pytest
 import torch
 import torch._dynamo.exc
+from PIL import Image
 
+import newfound
 from newfound.core.errors import CheckpointError, RunError, UsageError
 from newfound.data.dataset import Dataset
+from newfound.data.images import ResidentImages
 from newfound.data.loader import Draw
 from newfound.engine.checkpoint import Checkpoint
 from newfound.engine.step import Step
 from newfound.run.folder import Folder
 from newfound.run.models import Request
-from newfound.run.training import State
-from tests.tiny import stop_in, tiny_recipe, tiny_run, weights_of
+from newfound.run.training import State, check_same_images
+from tests.tiny import stop_in, stripes, tiny_recipe, tiny_run, weights_of
 
 
 @pytest.mark.parametrize(
@@ -51,6 +55,27 @@ def test_other_images_or_class_names_are_refused(digits: Dataset, tmp_path: Path
     for other, what in ((names, "class names"), (labels, "images")):
         with pytest.raises(RunError, match=rf"The {what} of .* have changed"):
             tiny_run(tmp_path / "run", tiny_recipe("kmeans"), other, resume=True).discover()
+
+
+def test_images_may_be_read_in_another_way_than_when_the_run_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Free memory and the number of processes decide whether they are kept in memory."""
+    images, kinds = stripes()
+    for row, (image, kind) in enumerate(zip(images, kinds, strict=True)):
+        path = tmp_path / ("pile" if kind > 1 else f"known/{kind}") / f"{row}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((image * 255).astype(np.uint8)).save(path)
+    rooms = {"memory": 2**30, "files": 0}
+    for begun, other in (("memory", "files"), ("files", "memory")):
+        folder = Folder(tmp_path / begun)
+        for now in (begun, other):
+            monkeypatch.setattr("newfound.data.folders.RESIDENT_BYTES", rooms[now])
+            data = newfound.from_folders(tmp_path / "known", tmp_path / "pile", size=12)
+            assert isinstance(data.split.unlabelled, ResidentImages) == (now == "memory")
+            run = tiny_run(folder.path, tiny_recipe("kmeans"), data, resume=now == other)
+            assert run.discover().estimate
+            check_same_images(folder, data)
 
 
 def test_a_step_that_cannot_be_compiled_runs_eagerly(

@@ -1,6 +1,6 @@
 """A data set: the split that training sees, and the truth that only the evaluator sees."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from statistics import median
@@ -173,12 +173,17 @@ class Dataset:
 
     def fingerprint(self) -> str:
         """A digest of every image and label."""
+        return next(self.fingerprints())
+
+    def fingerprints(self) -> Iterator[str]:
+        """The fingerprint, then what it would be if the images were in memory, or in files, instead."""
         split, truth = self.split, self.truth
-        parts = [str(split.num_known), split.labelled.fingerprint()]
-        parts += [_digest(split.labels), split.unlabelled.fingerprint()]
-        if truth is not None:
-            parts += [_digest(truth.labels), truth.test.fingerprint(), _digest(truth.test_labels)]
-        return blake2b("/".join(parts).encode(), digest_size=16).hexdigest()
+        sets = [split.labelled, split.unlabelled, *([truth.test] if truth else [])]
+        for labelled, unlabelled, *test in zip(*(each.fingerprints() for each in sets), strict=False):
+            parts = [str(split.num_known), labelled, _digest(split.labels), unlabelled]
+            if truth is not None:
+                parts += [_digest(truth.labels), *test, _digest(truth.test_labels)]
+            yield blake2b("/".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def novel_names(taken: Iterable[str], number: int) -> tuple[str, ...]:

@@ -67,6 +67,10 @@ class ImageSet(ABC):
             self._fingerprint = self._digest()
         return self._fingerprint
 
+    def fingerprints(self) -> Iterator[str]:
+        """The fingerprint, then what it would be if the images were in memory, or in files, instead."""
+        yield self.fingerprint()
+
     def contents(self) -> list[str]:
         """The digest of each image's file (n,); empty unless all images come from readable files."""
         are_files = all("://" in name or is_there(name) for name in self.names)
@@ -111,10 +115,21 @@ class ResidentImages(ImageSet):
         pixels = self.pixels.to(device) if move and _fits(self.pixels.nbytes, device) else self.pixels
         return type(self)(pixels, self.names, device)
 
+    def fingerprints(self) -> Iterator[str]:
+        yield self.fingerprint()
+        if all(map(is_there, self.names)):
+            yield StreamedImages(self.names, self.size).fingerprint()
+
     def _digest(self) -> str:
-        digest = blake2b(str(tuple(self.pixels.shape)).encode(), digest_size=16)
-        digest.update(self.pixels.cpu().contiguous().view(-1).numpy().data)
-        return digest.hexdigest()
+        return _digest_of_pixels(self.pixels.shape, [self.pixels])
+
+
+def _digest_of_pixels(shape: Sequence[int], parts: Iterable[Tensor]) -> str:
+    """A digest of images (n, 3, H, W) in consecutive parts."""
+    digest = blake2b(str(tuple(shape)).encode(), digest_size=16)
+    for pixels in parts:
+        digest.update(pixels.cpu().contiguous().view(-1).numpy().data)
+    return digest.hexdigest()
 
 
 class Paths(Sequence[str]):
@@ -262,6 +277,12 @@ class StreamedImages(ImageSet):
 
     def _with(self, names: Paths, device: torch.device) -> "StreamedImages":
         return StreamedImages(names, self.size, device, self.crop, self.checked)
+
+    def fingerprints(self) -> Iterator[str]:
+        yield self.fingerprint()
+        if self.checked:
+            parts = self._fetch_each(torch.split(torch.arange(len(self)), FILES))
+            yield _digest_of_pixels((len(self), 3, *self.size), parts)
 
     def _digest(self) -> str:
         digest = blake2b(f"{self.size}{' cropped' if self.crop else ''}".encode(), digest_size=16)

@@ -96,12 +96,12 @@ def estimate(
         method=recipe.method,
         source=source,
         settings=_settings(probe, config),
-        images=_fingerprint(data.split),
+        images=next(_fingerprints(data.split)),
         sample=number if number < len(data.split.unlabelled) else None,
         num_known=split.num_known,
         num_hidden=num_hidden,
     )
-    record = _continued(folder, record)
+    record = _continued(folder, record, data.split)
     if record.num_novel is not None:
         return record
     check_writable(folder.estimate)
@@ -175,11 +175,13 @@ def vectors_of(split: Split, device: torch.device) -> Features:
     return Features(known.to(device), split.labels.to(device), pile.to(device), split.pile == "mixed")
 
 
-def _continued(folder: Folder, new: Estimate) -> Estimate:
+def _continued(folder: Folder, new: Estimate, split: Split) -> Estimate:
     """The estimate in the folder, or else the new one; an estimate of something else is refused."""
     found = folder.read_estimate()
     if found is None:
         return new
+    if found.images in _fingerprints(split):
+        new = new.model_copy(update={"images": found.images})
     then, now = (
         each.settings | each.source.model_dump(exclude=IRRELEVANT) | {"images": each.images}
         for each in (found, new)
@@ -200,11 +202,14 @@ def _settings(probe: Recipe, config: EstimateConfig) -> Settings:
     return settings | {PREFIX + key: value for key, value in asdict(config).items()}
 
 
-def _fingerprint(split: Split) -> str:
-    """A fingerprint of the images and of the labels of the known classes."""
+def _fingerprints(split: Split) -> Iterator[str]:
+    """A fingerprint of the images and of the labels of the known classes.
+
+    Then what it would be if the images were in memory, or in files, instead.
+    """
     labels = split.labels.cpu().numpy().tobytes()
-    parts = (split.labelled.fingerprint(), split.unlabelled.fingerprint())
-    return blake2b("/".join(parts).encode() + labels, digest_size=16).hexdigest()
+    for parts in zip(split.labelled.fingerprints(), split.unlabelled.fingerprints(), strict=False):
+        yield blake2b("/".join(parts).encode() + labels, digest_size=16).hexdigest()
 
 
 def resolved(config: EstimateConfig, num_known: int, pile: PileKind, vectors: bool) -> EstimateConfig:

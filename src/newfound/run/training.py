@@ -383,10 +383,10 @@ class MetricsLog:
 def check_same_images(folder: Folder, data: Dataset, state: State | None = None) -> None:
     """Refuse images or class names that have changed since the run began, as its `state` says."""
     state = state or State.load(folder.checkpoint)[0]
-    changed = state.images != data.fingerprint()
+    then, now = state.num_images, (len(data.split.labelled), len(data.split.unlabelled))
+    changed = then != now or state.images not in data.fingerprints()
     known = slice(data.num_known)  # if the run has only pretrained, novel classes may have no names yet
     if changed or state.class_names[known] != data.class_names[known]:
-        then, now = state.num_images, (len(data.split.labelled), len(data.split.unlabelled))
         counts = f" ({then[0]:,} + {then[1]:,} images then, {now[0]:,} + {now[1]:,} now)" * (then != now)
         what = "images" if changed else "class names"
         raise RunError(
