@@ -78,7 +78,7 @@ def discover(
         Only | None,
         typer.Option(
             help="With --from: all images in a class, named or not, are labelled; only the unsorted and the "
-            "new ones form the pile, without new ones that have a class in a CSV."
+            "new ones form the pile; new images with a class in a CSV are left out."
         ),
     ] = None,
     until: Annotated[
