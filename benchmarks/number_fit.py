@@ -1,11 +1,11 @@
 """Fit the weights of our estimate of the number of classes on random cuts.
 
-    python -m benchmarks.number_fit VECTORS 1000 1600 src/newfound/estimate/weights.json
+    python -m benchmarks.number_fit VECTORS 1000 1480 src/newfound/estimate/weights.json
 
-The arguments are as for `benchmarks.number`, which measures on other cuts, of CIFAR-10 too. Here the numbers
+The arguments are as for `benchmarks.number`, which measures on other cuts of the same data. Here the numbers
 of known and novel classes, of labelled images per class and of images in the pile are drawn independently and
-from wider ranges. Classes of photographs are often clearer than those of CIFAR-100, so some cuts use only the
-images nearest to the mean of their class, and classes that are far apart.
+from wider ranges. As by default, every pile may be mixed. Classes of photographs are often clearer than those
+of CIFAR, so a quarter of the cuts is of images near the mean of their class, of classes far apart, or both.
 """
 
 import json
@@ -25,8 +25,12 @@ from newfound.estimate.peak import Look, in_components
 from newfound.estimate.trial import EstimateConfig, Features
 
 Vectors = NDArray[np.floating]
+KINDS = ("c10", "c100", "c10", "c100", "c10", "c100", "near", "far")
+"""Kinds of cuts, in turn: of CIFAR-10, of CIFAR-100, and of its images near the mean or classes far apart."""
 PARTS = (1, 0.7, 0.5, 0.35)
-"""Shares of the images of a class to draw from, those nearest to its mean."""
+"""Shares of the images of a class to draw from in the last two kinds, those nearest to its mean."""
+RANGES = {"c10": (3, 5), "c100": (5, 50)}
+"""Fewest and most known classes, and novel ones."""
 DRAWN = 40
 """Classes of which the one farthest from those before it is taken."""
 RIDGE = 0.005
@@ -40,21 +44,25 @@ SPREAD_RIDGE = 0.01
 
 
 @cache
-def _vectors(folder: Path) -> tuple[Vectors, NDArray[np.integer], Vectors]:
-    """The vectors of CIFAR-100, their classes, and the means of the classes."""
-    vectors, labels = (np.load(folder / f"c100{end}.npy", mmap_mode="r") for end in ("", "-labels"))
+def _vectors(folder: Path, name: str) -> tuple[Vectors, NDArray[np.integer], Vectors]:
+    """The vectors of a data set, their classes, and the means of the classes."""
+    vectors, labels = (np.load(folder / f"{name}{end}.npy", mmap_mode="r") for end in ("", "-labels"))
     means = np.stack([vectors[labels == c].mean(0, dtype=np.float32) for c in np.unique(labels)])
     return vectors, labels, means / np.linalg.norm(means, axis=1, keepdims=True)
 
 
 def cut(folder: Path, seed: int) -> tuple[Features, int]:
     """The features of a random cut, and its number of novel classes."""
-    random, (vectors, labels, means) = np.random.RandomState(seed), _vectors(folder)
-    mixed, tail, part = bool(seed % 2), TAILS[seed // 2 % 3], PARTS[seed // 6 % 4]
-    known, novel = (round(math.exp(random.uniform(math.log(5), math.log(50)))) for _ in range(2))
+    random, kind = np.random.RandomState(seed), KINDS[seed // 6 % len(KINDS)]
+    mixed, tail = bool(seed % 2), TAILS[seed // 2 % 3]
+    name = "c10" if kind == "c10" else "c100"
+    vectors, labels, means = _vectors(folder, name)
+    part = PARTS[seed // 48 % len(PARTS)] if kind in ("near", "far") else 1
+    fewest, most = RANGES[name]
+    known, novel = (round(math.exp(random.uniform(math.log(fewest), math.log(most)))) for _ in range(2))
     each, labelled = (round(math.exp(random.uniform(math.log(least), math.log(250)))) for least in (60, 50))
     classes = random.permutation(len(means))
-    if seed // 24 % 2:
+    if kind == "far":
         classes = random.permutation(_far_apart(means, classes[: known + novel].tolist(), random))
     images = []
     for c in classes[: known + novel]:
@@ -69,7 +77,7 @@ def cut(folder: Path, seed: int) -> tuple[Features, int]:
         pile += [rows[half : half + max(round(random.uniform(0.2, 1) * each), 2)] for rows in images[:known]]
     ids = torch.from_numpy(np.repeat(np.arange(known), labelled))
     shown = [rows[:labelled] for rows in images[:known]]
-    return Features(take(vectors, shown), ids, take(vectors, pile), mixed), novel
+    return Features(take(vectors, shown), ids, take(vectors, pile), mixed=True), novel
 
 
 def _far_apart(means: Vectors, classes: list[int], random: np.random.RandomState) -> list[int]:

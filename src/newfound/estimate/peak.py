@@ -9,7 +9,7 @@ draws, every cluster counts the same. The vectors of a mixed pile that look know
 (`pseudo.likeness`). If labelled vectors look as novel as the remaining ones, there is no new class.
 
 The peak is at too few clusters if classes are small or uneven in size. The signs c (`Look`) tell whether they
-are; the weights w were fitted to subsets of CIFAR-100 (`benchmarks/number_fit.py`). The user's known classes
+are; the weights w were fitted to subsets of CIFAR (`benchmarks/number_fit.py`). The user's known classes
 show whether this correction helps: some of them are hidden from the whitening and counted in the same way,
 with equal sizes and with long tails. If the uncorrected peak counts them far better, it decides. The width of
 the range is predicted from the signs, too, and scaled by how far off the counts of the hidden classes are.
