@@ -202,6 +202,14 @@ def test_it_says_what_confidence_means(tmp_path: Path) -> None:
     assert "In the trial with hidden classes it was off by 4.3 points on average" in drawn(run)
 
 
+def test_it_says_how_far_trials_differ(tmp_path: Path) -> None:
+    run = some_run(tmp_path)
+    trust = Trust(hidden=[], images=1, accuracy=0.9, mean_accuracy=0.9, calibration_error=0.01)
+    write_record(run.trust, trust.model_copy(update={"accuracies": [0.8, 1.0]}))
+    assert "in the right class, 80.0 % to 100.0 % in single trials" in drawn(run)
+    assert "In the trials with hidden classes it was off by 1.0 points on average" in drawn(run)
+
+
 def test_only_our_pages_are_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     check_page(path)

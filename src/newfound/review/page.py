@@ -234,7 +234,7 @@ def _rendered(review: Review, now: Snapshot, chart: Chart, embedded: dict[int, s
 
 def confidence_line(results: Results, trust: Trust | None = None) -> str:
     """What confidence means, and how far off it was, if that is known."""
-    images, error = results.calibration.images, trust.calibration_error if trust else None
+    images = results.calibration.images
     line = "Confidence is the model's softmax probability; it is not calibrated."
     if images:
         line = (
@@ -242,10 +242,11 @@ def confidence_line(results: Results, trust: Trust | None = None) -> str:
             "those with a confidence of 80 %, about 80 % are in the right class. In new classes it may be "
             "further off."
         )
-    if error is not None:
-        where = "In the trial with hidden classes"
-    elif (error := results.calibration.error) is not None:
-        where = "On these images, whose true classes are known,"
+    if trust and trust.calibration_error is not None:
+        error, trials = trust.calibration_error, "trials" if trust.accuracies else "trial"
+        where = f"In the {trials} with hidden classes"
+    elif results.calibration.error is not None:
+        where, error = "On these images, whose true classes are known,", results.calibration.error
     else:
         return line
     return f"{line} {where} it was off by {100 * error:.1f} points on average (expected calibration error)."
@@ -256,7 +257,7 @@ def trust_lines(trust: Trust) -> list[str]:
     used, mean = _percent(trust.accuracy), _percent(trust.mean_accuracy)
     found = f"Hidden classes found: {used} of their {trust.images:,} images are in the right class"
     trials = trust.accuracies
-    if trials:
+    if trials and min(trials) < max(trials):
         found += f", {_percent(min(trials))} to {_percent(max(trials))} in single trials"
     if used != mean:
         found += f"; the mean over the heads is {mean}"
