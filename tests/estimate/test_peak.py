@@ -168,3 +168,10 @@ def test_a_mixed_pile_of_known_classes_holds_no_novel_one() -> None:
     found = estimate(mixed(0))
     assert (found.num_novel, found.low, found.high) == (0, 0, 0)
     assert estimate(mixed(1)).num_novel > 0
+
+
+@pytest.mark.parametrize(("number", "found"), [(4, 0), (5, 1)])
+def test_a_few_strange_images_are_no_class(number: int, found: int) -> None:
+    given = mixed(1)
+    few = replace(given, pile=given.pile[:number])  # novel ones come first
+    assert min(estimate(few).num_novel, 1) == found

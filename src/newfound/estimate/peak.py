@@ -63,6 +63,8 @@ CLOSE = 0.6
 SOFTNESS = 0.05
 """How gradually vectors become close: the scale of a sigmoid around CLOSE."""
 
+FEWEST_IMAGES = 5
+"""A mixed pile of fewer vectors holds no new class."""
 FEWEST_NOVEL = 50
 """Vectors of a mixed pile to use, at least; but not more than half of it."""
 MARGIN = 0.03
@@ -168,6 +170,8 @@ def _novel_part(features: Features, rows: Tensor, whiten: Tensor, pile: Tensor) 
 
     Labelled vectors are sampled by their `rows`. No vector is left if the pile holds no new class.
     """
+    if len(pile) < FEWEST_IMAGES:
+        return pile[:0], 0.0
     labels = positions(features.classes)
     left = left_out(features.labelled, labels, whiten)[rows]
     known, labels = F.normalize(features.labelled[rows] @ whiten, dim=-1), positions(labels[rows])
