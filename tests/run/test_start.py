@@ -142,12 +142,13 @@ def test_an_assumed_novel_pile_of_images_is_told(
     caplog.set_level(logging.INFO, "newfound")
     for source in (Source(benchmark="digits"), OWN.model_copy(update={"pile": "novel"})):
         begin(source, method, 32)
-    begin(OWN, method, SIDE, encoder=LITE)  # a warning follows if vectors seem to be of known classes
     begin(OWN, "gcd", 32)
     assert "assumed" not in caplog.text
-    begin(OWN, method, 32)
-    assert "assumed to hold no image of a known class." in caplog.text
-    assert getattr(caplog.records[-1], "hint", None) == hint
+    for settings in ({}, {"encoder": LITE}):
+        caplog.clear()
+        begin(OWN, method, 32, **settings)
+        assert "assumed to hold no image of a known class." in caplog.text
+        assert getattr(caplog.records[-1], "hint", None) == hint
 
 
 def test_a_run_is_resumed_as_it_began(installed: set[str]) -> None:

@@ -76,7 +76,7 @@ def start(
     if source.pile is None and not source.benchmark:
         found = method_entry(method).method
         source = source.model_copy(update={"pile": found.made_for})
-        if found.made_for == "novel" and source.name != "vectors":  # vectors that seem known are noticed
+        if found.made_for == "novel":
             hint = {"hint": Hint.MIXED} if found.mixed else {}
             log.info("The pile is assumed to hold no image of a known class.", extra=hint)
     return Start(method, source, dict(settings))
