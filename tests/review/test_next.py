@@ -134,6 +134,14 @@ def test_new_images_that_predict_left_unsorted_join_the_pile(mine: Review, tmp_p
     assert every[f"{folder}/near.png"] == ""
 
 
+def test_classes_are_not_lost_with_a_pile_that_has_moved(mine: Review, tmp_path: Path) -> None:
+    mine.rename({"novel-1": "zebra"})
+    (tmp_path / "pile").rename(tmp_path / "moved")
+    with pytest.raises(UsageError, match="is where it was"):
+        next_source(mine, Folder(tmp_path / "next"))
+    assert listed(next_source(mine, Folder(tmp_path / "next"), tmp_path / "moved"))["moved/0.png"] == "zebra"
+
+
 def test_a_run_that_has_begun_keeps_its_list(mine: Review, tmp_path: Path) -> None:
     out = Folder(tmp_path / "next")
     source = next_source(mine, out, num_novel=2)

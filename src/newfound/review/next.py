@@ -106,6 +106,8 @@ def _listed(
     for row, path in enumerate(images):
         if places and not is_there(path):
             images[row] = places.get(pile.digests[row], path)
+    if len(images) and not review.source.embeddings and not any(map(is_there, images)):
+        raise UsageError(f"None of the images of {review.folder.path} is where it was.", Hint.RELOCATE)
     labels = [names[key] if sure else "" for key, sure in zip(review.ids.tolist(), settled, strict=True)]
     here = {*images, *(path for path, _ in before)}
     known = {*pile.digests, *pile.labelled}
