@@ -80,7 +80,7 @@ def loader_section(results: Path) -> str:
             *lines,
             "",
             f"{hours} at the rate of both together; pretraining, 100 epochs of the labelled images, comes on "
-            "top. Our crops are cut from the central square. The way files are read has changed since.",
+            "top. Our crops are cut from the central square.",
         ]
     )
 
