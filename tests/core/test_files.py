@@ -5,6 +5,7 @@ import json
 import mmap
 import os
 import secrets
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from newfound.core.files import (
     check_apart,
     check_new,
     check_writable,
+    cores,
     free_memory,
     read_record,
     read_text,
@@ -200,6 +202,7 @@ def system(root: Path, files: dict[str, str]) -> None:
 
 NEW, OLD = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
 """Files of control groups of version 2 and 1."""
+V1 = {"quota": "300000\n", "period": "100000\n"}
 
 
 @pytest.mark.parametrize(
@@ -259,6 +262,40 @@ def test_memory_that_a_control_group_may_still_allocate(
         names = (f"sys/fs/cgroup/{group}/{name}" for name in (*files, "memory.stat"))
         system(tmp_path, dict(zip(names, texts, strict=False)))
     assert free_memory() == free
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+@pytest.mark.parametrize(
+    ("cgroup", "files", "number"),
+    [
+        (None, {}, 4),
+        ("0::/", {"cpu.max": "max 100000\n"}, 4),
+        ("0::/", {"cpu.max": "150000 100000\n"}, 2),
+        ("0::/", {"cpu.max": "900000 100000\n"}, 4),
+        ("0::/job/step", {"job/cpu.max": "20000 100000", "job/step/cpu.max": "300000 100000"}, 1),
+        ("3:cpu,cpuacct:/", {f"cpu,cpuacct/cpu.cfs_{name}_us": each for name, each in V1.items()}, 3),
+        ("3:cpu:/", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4),
+        ("0::/", {"cpu.max": "none"}, 4),
+    ],
+    ids=[
+        "no groups",
+        "no quota",
+        "a quota",
+        "a large one",
+        "nested",
+        "version 1",
+        "version 1, none",
+        "unreadable",
+    ],
+)
+def test_cores_that_a_control_group_leaves(
+    cgroup: str | None, files: dict[str, str], number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newfound.core.files.SYSTEM", tmp_path)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    system(tmp_path, {"proc/self/cgroup": f"{cgroup}\n"} if cgroup else {})
+    system(tmp_path, {f"sys/fs/cgroup/{name}": text for name, text in files.items()})
+    assert cores() == number
 
 
 def test_memory_that_this_process_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

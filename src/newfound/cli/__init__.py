@@ -30,6 +30,10 @@ def main() -> None:
 
 def _run(arguments: list[str]) -> int | None:
     """Run a command. With several processes the first one runs it, and the others follow."""
+    from newfound.core.files import cores
+
+    if cores() < (os.cpu_count() or 1):  # torch sees all cores, and threads without one wait for each other
+        os.environ.setdefault("OMP_NUM_THREADS", str(cores()))
     from newfound.cli.app import run
 
     if not LAUNCHERS & os.environ.keys():

@@ -27,6 +27,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from newfound.core.errors import RunError
+from newfound.core.files import cores
 
 T = TypeVar("T")
 WAIT = timedelta(days=30)
@@ -58,9 +59,9 @@ def rank() -> int:
     return dist.get_rank() if _orders else 0
 
 
-def own_cores(cores: int) -> int:
+def own_cores(usable: int) -> int:
     """How many of the cores that this process may use are its own; at least one."""
-    return max(min(cores, (_cores or cores) // _local), 1)
+    return max(min(usable, (_cores or usable) // _local), 1)
 
 
 def on_this_machine() -> int:
@@ -276,7 +277,7 @@ def processes(number: int) -> Iterator[None]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = {"OMP_NUM_THREADS": str(max((os.cpu_count() or 1) // number, 1)), **os.environ}
+    environment = {"OMP_NUM_THREADS": str(max(cores() // number, 1)), **os.environ}
     environment |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(number))
     environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     first, *rest = (environment | dict.fromkeys(("RANK", "LOCAL_RANK"), str(each)) for each in range(number))

@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -25,7 +26,7 @@ T = TypeVar("T")
 DATASETS = "datasets:"
 """Prefix of the name or folder of a Hugging Face dataset, with an optional split: datasets:beans:train."""
 SYSTEM = Path("/")
-"""Where Linux says how much memory there is."""
+"""Where Linux says how much memory there is, and how many cores a container may use."""
 
 
 @contextmanager
@@ -52,9 +53,18 @@ def free_memory() -> float:
     free = math.inf
     with suppress(OSError, KeyError, ValueError):
         free = 2**10 * _numbers(SYSTEM / "proc/meminfo")["MemAvailable:"]
-        for group in _memory_groups():
+        for group in _groups("memory"):
             free = min(free, _room(group))
     return free
+
+
+def cores() -> int:
+    """How many cores this process may use, by its affinity and the CPU quota of a container."""
+    number = float(len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1)
+    with suppress(OSError, ValueError):
+        for group in _groups("cpu"):
+            number = min(number, _quota(group))
+    return max(math.ceil(number), 1)
 
 
 def used_memory() -> float:
@@ -64,12 +74,12 @@ def used_memory() -> float:
     return 0.0
 
 
-def _memory_groups() -> Iterator[Path]:
-    """The control groups that limit the memory of this process, of a container or Slurm, up to the root."""
+def _groups(controller: str) -> Iterator[Path]:
+    """The control groups that limit this process, of a container or Slurm, from the innermost to the root."""
     for line in (SYSTEM / "proc/self/cgroup").read_text().splitlines():
-        _, controller, name = line.split(":", 2)
-        if controller in ("", "memory"):  # versions 2 and 1
-            root = SYSTEM / "sys/fs/cgroup" / controller
+        _, controllers, name = line.split(":", 2)
+        if controller in (controllers or controller).split(","):  # version 2 names none
+            root = SYSTEM / "sys/fs/cgroup" / controllers
             group = root / name.lstrip("/")
             yield from (each for each in (group, *group.parents) if each.is_relative_to(root))
 
@@ -83,6 +93,17 @@ def _room(group: Path) -> float:
             most, now = ((group / each).read_text().replace("max", "inf") for each in (limit, used))
             return float(most) - float(now) + inactive
     return math.inf
+
+
+def _quota(group: Path) -> float:
+    """How many cores' time a control group may use."""
+    if (group / "cpu.max").exists():
+        quota, period = (group / "cpu.max").read_text().replace("max", "inf").split()
+    elif (group / "cpu.cfs_quota_us").exists():
+        quota, period = ((group / f"cpu.cfs_{each}_us").read_text() for each in ("quota", "period"))
+    else:
+        return math.inf
+    return float(quota) / float(period) if float(quota) > 0 else math.inf
 
 
 def _numbers(path: Path) -> dict[str, float]:

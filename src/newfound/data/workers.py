@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from newfound.core import dist
 from newfound.core.errors import DataError, Hint, reason_of
+from newfound.core.files import cores
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -86,7 +87,7 @@ def read_each(
     Files that need a lot of memory are read one by one. If they are `remote`, workers read several at once.
     """
     workers = num_workers(len(paths), size)
-    threads = max(AT_ONCE * remote, 0 if workers else os.cpu_count() or 1)
+    threads = max(AT_ONCE * remote, 0 if workers else cores())
     loader = DataLoader(
         _Parts(paths, read, size, partial(_on_threads, threads) if threads else map),
         batch_size=None,
@@ -122,8 +123,8 @@ def num_workers(files: int, size: int) -> int:
     """One worker for each of this process's cores, up to a limit; none for few files or unsafe forks."""
     if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
         return 0
-    cores = dist.own_cores(len(os.sched_getaffinity(0)))
-    return min(cores, MOST_WORKERS) if cores > 1 and files >= FEWEST * size else 0
+    own = dist.own_cores(cores())
+    return min(own, MOST_WORKERS) if own > 1 and files >= FEWEST * size else 0
 
 
 def shared(*shape: int) -> npt.NDArray[np.uint8]:
