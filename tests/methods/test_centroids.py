@@ -131,6 +131,18 @@ def test_settled_centres_are_means_weighted_by_the_assignments(equal: bool) -> N
     torch.testing.assert_close(offsets, wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("equal", [True, False])
+def test_tight_clusters_are_not_merged_however_near_they_are(equal: bool) -> None:
+    sizes = torch.tensor([30, 40, 50, 60])
+    near = 1 + 0.2 * torch.randn(4, 8, generator=random(0))
+    truth = torch.arange(4).repeat_interleave(sizes)
+    x = F.normalize(near[truth] + 0.01 * torch.randn(180, 8, generator=random(1)), dim=-1)
+    start = F.normalize(near, dim=-1)
+    centres, offsets = settle(x, start, 0.1, equal)
+    found = (x @ centres.T / 0.1 + offsets).argmax(1)
+    assert torch.equal(found, truth)
+
+
 def test_equal_shares_cost_what_the_cosines_with_the_centres_fall_by() -> None:
     x, start = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (30, 3))
     centres, offsets = settle(x, start, 0.1, equal=True)

@@ -5,10 +5,11 @@
     q_i = softmax(x'_i mu / tau + b),  b: equal shares of the images for all classes (Sinkhorn), or log shares
 
 No network is trained. The amount of whitening is chosen by hiding known classes: the lambda that finds them
-best is used for the novel ones. Equal shares help if classes are of equal size, and hurt more if they are
-not. So they are used only if the vectors lose hardly more of their cosines with the centres to them than
-those of hidden classes do, with the same number of images from each. Otherwise b is the logarithm of the
-shares of a mixture, fitted by expectation maximisation.
+best is used for the novel ones. For tight clusters, which may be near to each other, tau is lowered. Equal
+shares help if classes are of equal size, and hurt more if they are not. So they are used only if the vectors
+lose hardly more of their cosines with the centres to them than those of hidden classes do, with the same
+number of images from each. Otherwise b is the logarithm of the shares of a mixture, fitted by expectation
+maximisation.
 
 A mixed pile is divided first, by how much more an image looks like known classes than like novel ones
 (`pseudo.likeness`), which also estimates the share pi of its images that are known. The images that look
@@ -79,6 +80,8 @@ SCALINGS = 50
 """Sinkhorn iterations in each of these rounds."""
 SLACK = 1.5
 """Classes count as equal in size if equal shares cost at most this much more than among hidden classes."""
+TIGHT = 0.1
+"""Clusters with a smaller mean of 1 - cosine are separated with a tau that is lower in proportion."""
 FREE = 0.003
 """A cost that hidden classes may have at least, since some happen to have none."""
 MORE = 1.25
@@ -118,7 +121,7 @@ class Centroids(Method):
     joint = True
     made_for = "mixed"
     mixed = True
-    cache_version = 8
+    cache_version = 9
     views = Views()
     schedules = {"pretrain": TrainConfig(), "discover": TrainConfig(epochs=0)}
 
@@ -318,7 +321,8 @@ def settle(x: Tensor, start: Tensor, tau: float, equal: bool) -> tuple[Tensor, T
 
     Their own shares are those of a mixture fitted by expectation maximisation, with their logarithms as b.
     """
-    centres, each = start, torch.arange(len(start), device=x.device)
+    lower = min(float(1 - (x @ start.T).amax(1).mean()) / TIGHT, 1.0)
+    tau, centres, each = lower * tau, start, torch.arange(len(start), device=x.device)
     shares = torch.full((len(start),), 1 / len(start), device=x.device)
     for _ in range(ROUNDS):
         logits = x @ centres.T / tau
@@ -326,7 +330,8 @@ def settle(x: Tensor, start: Tensor, tau: float, equal: bool) -> tuple[Tensor, T
         centres = F.normalize(q.T @ x, dim=-1)
         if not equal:
             shares = q.mean(0)
-    return centres, balance(x @ centres.T / tau, each, shares) if equal else shares.log()
+    offsets = balance(x @ centres.T / tau, each, shares) if equal else shares.log()
+    return centres, lower * offsets
 
 
 def equal_cost(x: Tensor, start: Tensor, tau: float) -> float:
