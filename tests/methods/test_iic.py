@@ -10,8 +10,10 @@ from newfound.core.records import Batch, Clock, Losses, Task, total
 from newfound.core.registry import method_entry, recipe_for
 from newfound.core.settings import ConstraintConfig
 from newfound.losses.divergence import inter_class
+from newfound.losses.prediction import swapped_cross_entropy
 from newfound.methods.iic import IIC
 from newfound.nn.encoders.small import SmallEncoder
+from newfound.pseudo.sinkhorn import unified_targets
 from tests.methods import definitions
 from tests.methods.definitions import SIZES, Cosines, Sizes, assert_same, assert_same_gradients, random_case
 
@@ -72,6 +74,17 @@ def test_every_term_is_its_definition(
     for name, value in losses.items():
         assert_same(value, expected[name])
     assert_same(total(losses), added(expected))
+
+
+def test_class_sizes_may_be_learned() -> None:
+    sizes = Sizes(N=4, M=6)
+    single, _, batch = random_case(sizes, seed=0)
+    method = iic(sizes, prior="learned")
+    losses, out = method.loss(single.outputs(), batch, CLOCK), single.outputs()
+    for name, logits in (("ce", out["logits"]), ("over", out["over"])):
+        targets = unified_targets(logits, batch, method.views, method.task, EPS, "learned")
+        expected = swapped_cross_entropy(logits, targets, TAU) / 2
+        torch.testing.assert_close(losses[name], expected.mean() if name == "over" else expected)
 
 
 @pytest.mark.parametrize(("alpha", "beta", "divergence", "norm"), CASES[:4])

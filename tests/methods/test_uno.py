@@ -8,8 +8,10 @@ import torch
 
 from newfound.core.records import Batch, Clock, Task, total
 from newfound.core.registry import recipe_for
+from newfound.losses.prediction import swapped_cross_entropy
 from newfound.methods.uno import UNO
 from newfound.nn.encoders.small import SmallEncoder
+from newfound.pseudo.sinkhorn import unified_targets
 from tests.methods import definitions
 from tests.methods.definitions import SIZES, Sizes, assert_same, assert_same_gradients, random_case
 
@@ -18,7 +20,7 @@ CLOCK = Clock(torch.zeros(()))
 VERSIONS = ["uno-v1", "uno-v2"]
 
 
-def uno(version: str, sizes: Sizes) -> UNO:
+def uno(version: str, sizes: Sizes, **settings: Any) -> UNO:
     """As the registry makes it, but for its sizes."""
     config = replace(
         recipe_for(version, "cifar10").config,
@@ -28,6 +30,7 @@ def uno(version: str, sizes: Sizes) -> UNO:
         projection=4,
         large_crops=sizes.large,
         small_crops=sizes.small,
+        **settings,
     )
     return UNO(SmallEncoder(), Task(sizes.C_l, sizes.C_u), config)
 
@@ -50,6 +53,17 @@ def test_loss_and_gradient_are_their_definition(version: str, sizes: Sizes) -> N
     assert_same(losses["ce"], ce)
     assert_same(losses["over"], over.mean())
     assert_same_gradients(total(losses), single, ce.mean() + over.mean(), double)
+
+
+def test_class_sizes_may_be_learned() -> None:
+    sizes = Sizes(N=4, M=6)
+    single, _, batch = random_case(sizes, seed=0)
+    method = uno("uno-v2", sizes, prior="learned")
+    losses, out = method.loss(single.outputs(), batch, CLOCK), single.outputs()
+    for name, logits in (("ce", out["logits"]), ("over", out["over"])):
+        targets = unified_targets(logits, batch, method.views, method.task, EPS, "learned")
+        expected = swapped_cross_entropy(logits, targets, TAU) / 2
+        torch.testing.assert_close(losses[name], expected.mean() if name == "over" else expected)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

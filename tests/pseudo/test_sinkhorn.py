@@ -1,6 +1,7 @@
 """Sinkhorn against the textbook form as float64 loops, and its properties."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from newfound.core.records import Task, Views
-from newfound.pseudo.sinkhorn import joint_targets, sinkhorn, unified_targets
+from newfound.pseudo.sinkhorn import FIRM, Prior, joint_targets, sinkhorn, unified_targets
 from tests.methods import definitions
 from tests.methods.definitions import SIZES, Sizes, random_case
 
@@ -41,6 +42,30 @@ def test_is_the_definition(M: int, C: int, seed: int) -> None:
         for k in range(3):
             # float32 of logits / eps in [-20, 20] leaves about 1e-6 in each logarithm
             torch.testing.assert_close(q[v, k].double(), definition(logits[v, k]), atol=2e-5, rtol=0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(M=sizes, C=sizes, seed=seeds)
+def test_learned_sizes_are_the_definition(M: int, C: int, seed: int) -> None:
+    """Scale samples to 1, and classes by a power of what would make them equal, in turn."""
+    logits = torch.rand(M, C, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+    kernel = [[math.exp(value / EPS) for value in row] for row in logits.double().tolist()]
+    u = [1 / sum(row) for row in kernel]
+    v = [1.0] * C
+    for _ in range(3):
+        v = [sum(u[i] * kernel[i][c] for i in range(M)) ** -FIRM for c in range(C)]
+        u = [1 / sum(kernel[i][c] * v[c] for c in range(C)) for i in range(M)]
+    expected = torch.tensor([[u[i] * kernel[i][c] * v[c] for c in range(C)] for i in range(M)])
+    found = sinkhorn(logits, EPS, "learned")
+    torch.testing.assert_close(found, expected, atol=2e-5, rtol=0)
+
+
+def test_learned_sizes_lie_between_equal_ones_and_those_of_the_predictions() -> None:
+    logits = torch.tensor([[0.3, 0.0]] * 30 + [[0.0, 0.3]] * 10)
+    sizes = {prior: sinkhorn(logits, 0.2, prior)[:, 0].sum().item() for prior in get_args(Prior)}
+    predicted = (logits / 0.2).softmax(1)[:, 0].sum().item()
+    assert sizes["equal"] == pytest.approx(20, abs=0.2)
+    assert 21 < sizes["learned"] < predicted - 1
 
 
 @settings(max_examples=15, deadline=None)
@@ -144,13 +169,15 @@ def test_small_crops_and_labelled_rows_do_not_touch_the_pseudo_labels() -> None:
     assert torch.equal(first, second)
 
 
+@pytest.mark.parametrize("prior", get_args(Prior))
 @pytest.mark.parametrize("which", ["logits", "over"])
-def test_targets_of_a_mixed_pile_by_loops(which: str) -> None:
+def test_targets_of_a_mixed_pile_by_loops(which: str, prior: Prior) -> None:
     """Rows are samples, labelled ones fixed; classes are scaled to their share and samples to 1 in turn."""
     sizes = Sizes(N=4, M=6)
     single, double, batch = random_case(sizes, seed=4)
     task = Task(sizes.C_l, sizes.C_u, pile="mixed")
-    targets = unified_targets(single.outputs()[which], batch, Views(sizes.large, sizes.small), task, 0.05)
+    views, single_logits = Views(sizes.large, sizes.small), single.outputs()[which]
+    targets = unified_targets(single_logits, batch, views, task, 0.05, prior)
     logits = double.outputs()[which].detach()[: sizes.large]
     L, K, B, C = logits.shape
     shares = [1.0 if c < sizes.C_l else sizes.C_u / (C - sizes.C_l) for c in range(C)]
@@ -159,10 +186,11 @@ def test_targets_of_a_mixed_pile_by_loops(which: str) -> None:
             q = [[math.exp(logits[v, k, i, c].item() / 0.05) for c in range(C)] for i in range(B)]
             for i in range(4):
                 q[i] = [float(c == batch.labels[i]) for c in range(C)]
+            u, power = ([1.0] * B, 1.0) if prior == "equal" else ([1 / sum(row) for row in q], FIRM)
             for _ in range(3):
-                totals = [sum(row[c] for row in q) / shares[c] for c in range(C)]
-                q = [[row[c] / totals[c] for c in range(C)] for row in q]
-                q = [[value / sum(row) for value in row] for row in q]
-            expected = torch.tensor(q, dtype=torch.float64)
+                totals = [sum(u[i] * q[i][c] for i in range(B)) / shares[c] for c in range(C)]
+                u = [1 / sum(q[i][c] / totals[c] ** power for c in range(C)) for i in range(B)]
+            scaled = [[u[i] * q[i][c] / totals[c] ** power for c in range(C)] for i in range(B)]
+            expected = torch.tensor(scaled, dtype=torch.float64)
             torch.testing.assert_close(targets[v, k].double(), expected, rtol=1e-4, atol=1e-6)
     assert targets[:, :, 4:, : sizes.C_l].any()

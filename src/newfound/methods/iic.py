@@ -27,7 +27,7 @@ from newfound.losses.divergence import inter_class, intra_class
 from newfound.losses.prediction import swapped_cross_entropy
 from newfound.methods._recipes import DIGITS, IMAGENET, OWN, UNO_SCHEDULES, VECTORS
 from newfound.nn.heads import CosineHead, MultiHead, joint_logits
-from newfound.pseudo.sinkhorn import unified_targets
+from newfound.pseudo.sinkhorn import Prior, unified_targets
 
 
 @register(
@@ -76,6 +76,9 @@ class IIC(Method):
         )
         tau: PositiveFloat = setting(0.1, "softmax temperature")
         sinkhorn_eps: PositiveFloat = setting(0.05, "Sinkhorn regularisation; larger: smoother pseudo-labels")
+        prior: Prior = setting(
+            "equal", "sizes of novel classes in pseudo-labels; learned: as predictions suggest"
+        )
         heads: Positive = setting(4, "clustering heads, and as many over-clustering heads")
         overcluster: Positive = setting(3, "over-clusters per novel class")
         hidden: Positive = setting(2048, "hidden width of the projectors")
@@ -103,7 +106,7 @@ class IIC(Method):
         c, N, mixed = self.config, batch.num_labelled, self.task.pile == "mixed"
         ce, over = (
             swapped_cross_entropy(
-                logits, unified_targets(logits, batch, self.views, self.task, c.sinkhorn_eps), c.tau
+                logits, unified_targets(logits, batch, self.views, self.task, c.sinkhorn_eps, c.prior), c.tau
             )
             for logits in (out["logits"], out["over"])
         )

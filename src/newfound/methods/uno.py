@@ -27,7 +27,7 @@ from newfound.core.settings import Count, Positive, PositiveFloat, TwoOrMore, se
 from newfound.losses.prediction import swapped_cross_entropy
 from newfound.methods._recipes import DIGITS, IMAGENET, OWN, UNO_SCHEDULES, VECTORS, WITH_CONSTRAINTS
 from newfound.nn.heads import CosineHead, MultiHead, joint_logits
-from newfound.pseudo.sinkhorn import unified_targets
+from newfound.pseudo.sinkhorn import Prior, unified_targets
 
 _V1 = {
     "softmax_axis": "batch",
@@ -83,6 +83,9 @@ class UNO(Method):
     class Config:
         tau: PositiveFloat = setting(0.1, "softmax temperature")
         sinkhorn_eps: PositiveFloat = setting(0.05, "Sinkhorn regularisation; larger: smoother pseudo-labels")
+        prior: Prior = setting(
+            "equal", "sizes of novel classes in pseudo-labels; learned: as predictions suggest"
+        )
         heads: Positive = setting(4, "clustering heads, and as many over-clustering heads")
         overcluster: Positive = setting(3, "over-clusters per novel class")
         hidden: Positive = setting(2048, "hidden width of the projectors")
@@ -118,7 +121,7 @@ class UNO(Method):
             scale
             * swapped_cross_entropy(
                 logits,
-                unified_targets(logits, batch, self.views, self.task, c.sinkhorn_eps),
+                unified_targets(logits, batch, self.views, self.task, c.sinkhorn_eps, c.prior),
                 c.tau,
                 c.softmax_axis,
             )
