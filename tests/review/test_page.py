@@ -193,6 +193,12 @@ def test_accuracy_estimate_and_trust_where_there_are_any(tmp_path: Path) -> None
     assert "one class for all images would give 50.0 %" in text
 
 
+def test_a_vague_estimate_says_so(tmp_path: Path) -> None:
+    vague = {"estimate": EstimatedNumber(num_novel=4, algorithm="gcd", low=1, high=5)}
+    text = drawn(some_run(tmp_path, results=RESULTS.model_copy(update=vague)))
+    assert "an estimate (gcd); these features cannot tell it: 1 to 5 are plausible." in text
+
+
 def test_it_says_what_confidence_means(tmp_path: Path) -> None:
     assert "it is not calibrated." in drawn(some_run(tmp_path / "raw"))
     calibration = Calibration(temperature=0.5, images=1234)

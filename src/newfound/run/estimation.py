@@ -33,7 +33,7 @@ from newfound.estimate.trial import (
 )
 from newfound.run.events import Control, Stopped, TrialDone
 from newfound.run.folder import Folder
-from newfound.run.models import Estimate, Settings
+from newfound.run.models import WIDE, Estimate, Settings
 from newfound.run.preflight import preflight
 from newfound.run.provenance import provenance
 from newfound.run.recipe import build_stage, probe_recipe
@@ -44,8 +44,6 @@ IRRELEVANT = {"num_novel", "estimated", "labelled", "unlabelled", "arrays"}
 """Fields of a source on which an estimate does not depend: the number itself and the images' location."""
 FEW = 10
 """With fewer known classes than this, an estimate is only a hint."""
-WIDE = 4
-"""A range is too wide to help if its upper end is more than this many times its lower end."""
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,10 @@ class Classes(Record):
         return dict(zip(range(len(names)) if self.ids is None else self.ids, names, strict=True))
 
 
+WIDE = 4
+"""A range is too wide to help if its upper end is more than this many times its lower end."""
+
+
 class EstimatedNumber(Record):
     """An estimated number of novel classes, with its range."""
 
@@ -127,6 +131,11 @@ class EstimatedNumber(Record):
     algorithm: str
     low: Count | None = None
     high: Count | None = None
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether the features cannot tell the number."""
+        return (self.high or 0) > WIDE * (self.low or 0)
 
 
 class Calibration(Record):
