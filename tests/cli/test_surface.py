@@ -174,10 +174,10 @@ def test_methods_lists_all_with_a_line_and_a_status_each() -> None:
     assert len(set(described.values())) == len(described)
     assert all(name in out and line in out for name, line in described.items())
     assert any(" gcd " in line and " mixed, novel" in line for line in out.splitlines())
-    assert "There are no recorded runs in results. Use --results for another folder." in out
+    assert "Recorded runs would add a status; results has none. Use --results for another folder." in out
     recorded = works("methods", "--results", RESULTS)
     assert "reproduced (n = 1) on" in recorded
-    assert "no recorded runs" not in recorded
+    assert "would add a status" not in recorded
 
 
 def test_methods_of_one_shows_settings_and_variations() -> None:

@@ -129,7 +129,9 @@ def methods(
         table.add_row(*cells[: len(headings)])
     console().print(table)
     if not records:
-        console().print(f"There are no recorded runs in {results}. Use --results for another folder.")
+        console().print(
+            f"Recorded runs would add a status; {results} has none. Use --results for another folder."
+        )
 
 
 def by_value(values: Mapping[str, object]) -> dict[str, list[str]]:

@@ -125,5 +125,6 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: Hint | None = None
     """The error for an unknown name, which suggests the closest known one."""
     lower = {each.lower(): each for each in known}
     near = get_close_matches(str(name).lower(), lower, n=1, cutoff=0.6)
-    guess = f" Did you mean {lower[near[0]]!r}?" if near else ""
+    several = f" Choose from {', '.join(lower.values())}." if lower and not hint else ""
+    guess = f" Did you mean {lower[near[0]]!r}?" if near else several
     return UsageError(f"Unknown {kind} {name!r}.{guess}", hint)

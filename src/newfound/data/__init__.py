@@ -69,6 +69,10 @@ def load(
         options = source.model_dump(include={"num_novel", "pile", "size", "strict", "subset"})
         options |= {"frozen": frozen, "unread": unread, "cache": cache}
         dataset = from_folders(source.labelled, source.unlabelled, **options)
+    elif source.embeddings:
+        raise UsageError(
+            "Embeddings need labels for some of them: pass `labelled`, a CSV of paths and labels."
+        )
     else:
         which = "Only labelled" if source.labelled else "Only unlabelled" if source.unlabelled else "No"
         raise UsageError(f"{which} images were given.", Hint.SOURCE)

@@ -349,7 +349,10 @@ def read_embeddings(place: str | Path) -> Embeddings:
     shards = parquet_files(path) or [path]
     readers = {".parquet": read_parquet, ".csv": _read_table, ".npy": _read_array}
     if any(os.path.splitext(each)[1] not in readers for each in shards):
-        raise UsageError(f"Embeddings must be Parquet files, a .csv or a .npy file, got {path}.")
+        raise UsageError(
+            f"Embeddings must be Parquet files, a .csv or a .npy file, got {path}. `newfound embed` makes "
+            "them from images."
+        )
     names, parts, made = list[str](), list[Stored](), set[Made | None]()
     for shard in shards:
         with reading(shard, "a file of embeddings", DataError):
