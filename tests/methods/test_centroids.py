@@ -143,6 +143,19 @@ def test_tight_clusters_are_not_merged_however_near_they_are(equal: bool) -> Non
     assert torch.equal(found, truth)
 
 
+@pytest.mark.parametrize("prior", ["equal", "learned", "auto"])
+@pytest.mark.parametrize(("copies", "classes"), [(20, NOVEL), (1, NOVEL), (1, 2 * NOVEL)])
+def test_a_pile_of_copies_is_sorted(copies: int, classes: int, prior: str) -> None:
+    bank = Blobs()
+    bank.novel = torch.randn(classes, D, generator=random(3)).repeat_interleave(copies, 0)
+    found = fitted(bank=bank, prior=prior).both_scores(bank.novel)[1][0]
+    assert found.isfinite().all()
+    if classes == NOVEL:
+        ids = found.argmax(1).view(NOVEL, copies)
+        assert (ids == ids[:, :1]).all()
+        assert len(ids.unique()) == NOVEL
+
+
 def test_equal_shares_cost_what_the_cosines_with_the_centres_fall_by() -> None:
     x, start = (F.normalize(torch.randn(n, 4, generator=random(n)), dim=-1) for n in (30, 3))
     centres, offsets = settle(x, start, 0.1, equal=True)

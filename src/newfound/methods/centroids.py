@@ -81,7 +81,9 @@ SCALINGS = 50
 SLACK = 1.5
 """Classes count as equal in size if equal shares cost at most this much more than among hidden classes."""
 TIGHT = 0.1
-"""Clusters with a smaller mean of 1 - cosine are separated with a tau that is lower in proportion."""
+"""Clusters with a smaller mean of 1 - cosine are separated with a tau that is lower in proportion,"""
+LOWEST = 0.03
+"""but at least this part of it, or exponentials would underflow: copies of an image have a mean of 0."""
 FREE = 0.003
 """A cost that hidden classes may have at least, since some happen to have none."""
 MORE = 1.25
@@ -320,8 +322,9 @@ def settle(x: Tensor, start: Tensor, tau: float, equal: bool) -> tuple[Tensor, T
     """Unit vectors (n, P), centres (k, P) → centres and offsets b (k,) of clusters with equal or own shares.
 
     Their own shares are those of a mixture fitted by expectation maximisation, with their logarithms as b.
+    For tight clusters a lower tau is used within, and b is scaled to fit the given one.
     """
-    lower = min(float(1 - (x @ start.T).amax(1).mean()) / TIGHT, 1.0)
+    lower = min(max(float(1 - (x @ start.T).amax(1).mean()) / TIGHT, LOWEST), 1.0)
     tau, centres, each = lower * tau, start, torch.arange(len(start), device=x.device)
     shares = torch.full((len(start),), 1 / len(start), device=x.device)
     for _ in range(ROUNDS):
