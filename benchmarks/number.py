@@ -115,6 +115,9 @@ def number_section(path: Path) -> str:
                 lines.append(f"| {pile} | {tail} : 1 | {summary(found)} |")
     seconds = median(each.seconds for each in record.cuts)
     where = f"seeds {record.cuts[0].seed} to {record.cuts[-1].seed}, median {seconds:.0f} s"
+    for data in sorted({each.data for each in record.cuts}):
+        found = [each for each in record.cuts if each.data == data]
+        lines.append(f"| all of CIFAR-{data.removeprefix('c')} | | {summary(found)} |")
     lines += [
         f"| all | | {summary(record.cuts)} |",
         "",

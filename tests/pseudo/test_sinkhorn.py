@@ -69,9 +69,15 @@ def test_learned_sizes_lie_between_equal_ones_and_those_of_the_predictions() -> 
 
 
 @settings(max_examples=15, deadline=None)
-@given(M=sizes, C=sizes, seed=seeds, scale=st.sampled_from([1.0, 1e2, 1e4]))
-def test_every_sample_has_a_distribution(M: int, C: int, seed: int, scale: float) -> None:
-    q = sinkhorn(scale * torch.randn(M, C, generator=torch.Generator().manual_seed(seed)), EPS)
+@given(
+    M=sizes,
+    C=sizes,
+    seed=seeds,
+    scale=st.sampled_from([1.0, 1e2, 1e4]),
+    prior=st.sampled_from(get_args(Prior)),
+)
+def test_every_sample_has_a_distribution(M: int, C: int, seed: int, scale: float, prior: Prior) -> None:
+    q = sinkhorn(scale * torch.randn(M, C, generator=torch.Generator().manual_seed(seed)), EPS, prior)
     assert (q >= 0).all()
     torch.testing.assert_close(q.sum(-1), torch.ones(M), atol=1e-5, rtol=0)
 
@@ -101,8 +107,9 @@ def test_extreme_logits_stay_finite(extreme: float) -> None:
     torch.testing.assert_close(q, chosen if extreme > 0 else (1 - chosen) / 2)
 
 
-def test_no_samples() -> None:
-    assert sinkhorn(torch.empty(2, 4, 0, 5), EPS).shape == (2, 4, 0, 5)
+@pytest.mark.parametrize("prior", get_args(Prior))
+def test_no_samples(prior: Prior) -> None:
+    assert sinkhorn(torch.empty(2, 4, 0, 5), EPS, prior).shape == (2, 4, 0, 5)
 
 
 def test_no_gradient_and_float32() -> None:

@@ -170,7 +170,8 @@ def estimate(
     algorithm: Annotated[
         Literal["dtc", "gcd", "silhouette"] | None,
         typer.Option(
-            help="By default silhouette on vectors; on images dtc, or gcd if there are few known classes."
+            help="By default silhouette on vectors; on images dtc, or gcd with few known classes or "
+            "a mixed pile."
         ),
     ] = None,
     out: opt.Out = None,

@@ -84,7 +84,7 @@ class UNO(Method):
         tau: PositiveFloat = setting(0.1, "softmax temperature")
         sinkhorn_eps: PositiveFloat = setting(0.05, "Sinkhorn regularisation; larger: smoother pseudo-labels")
         prior: Prior = setting(
-            "equal", "sizes of novel classes in pseudo-labels; learned: as predictions suggest"
+            "equal", "class sizes in pseudo-labels; learned: drawn towards equal ones, not forced"
         )
         heads: Positive = setting(4, "clustering heads, and as many over-clustering heads")
         overcluster: Positive = setting(3, "over-clusters per novel class")

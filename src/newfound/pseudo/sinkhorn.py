@@ -1,10 +1,10 @@
 """Sinkhorn-Knopp pseudo-labels, balanced over the classes, and UNO's unified targets.
 
-The pseudo-labels q (M, C) of logits l / eps maximise <q, l> + eps * entropy(q) where every sample sums to 1
+The pseudo-labels q (M, C) of logits l maximise <q, l> + eps * entropy(q) where every sample sums to 1
 and every class to M / C. With learned class sizes (our extension) a penalty replaces the second constraint:
-lambda times the Kullback-Leibler divergence of the sizes from M / C. Then q is found as before, except that
-a class is scaled by the power lambda / (lambda + eps) of what would make it equal (Chizat et al., Mathematics
-of Computation 2018).
+lambda times the Kullback-Leibler divergence of the sizes from M / C. Then a class is scaled by the power
+lambda / (lambda + eps) of what would make it equal (Chizat et al., Mathematics of Computation 2018), and the
+scaling starts with the samples.
 """
 
 import math
@@ -20,7 +20,7 @@ Prior = Literal["equal", "learned"]
 """The sizes of classes in pseudo-labels."""
 FIRM = 0.75
 """That power. With tau = 2 eps, predictions with class sizes s ask for s^2 and get s^(2 - 2 power), so below
-a half the sizes would drift apart without any reason in the images."""
+a half the sizes would drift apart without any reason in the images. docs/lab-notes.md compares values."""
 ITERATIONS = 3
 
 
@@ -47,7 +47,7 @@ def _scaled(log_q: Tensor, share: Tensor | float, prior: Prior, iterations: int)
     for _ in range(iterations):
         log_v = FIRM * (share - (log_q + log_u).logsumexp(-2, keepdim=True))
         log_u = -(log_q + log_v).logsumexp(-1, keepdim=True)
-    return (log_q + log_u + log_v).exp()
+    return (log_q + log_v).softmax(-1)
 
 
 @torch.no_grad()
