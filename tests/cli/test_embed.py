@@ -229,6 +229,14 @@ def test_vectors_of_new_images_join_a_reviewed_run(
     assert moved in rest.assignments.images
     assert {4: "kept", 5: "novel-2", 6: "novel-1"}.items() <= rest.names.items()
 
+    sorted_already = sorted(more.rglob("*.png"))[:3]
+    lines = [f"{path},novel-1" for path in sorted_already]
+    (tmp_path / "predictions.csv").write_text("\n".join(["image,class", *lines]))
+    fewer = (*only[:-1], tmp_path / "fewer", "--unlabelled", tmp_path / "predictions.csv")
+    assert "3 new images left out: in a class already" in works("discover", "--from", first, *fewer)
+    left = Review.open(tmp_path / "fewer").assignments.images
+    assert {*left} == {*rest.assignments.images} - {*map(str, sorted_already)}
+
     works("classes", second, "rename", "novel-1=new")
     last = works(
         "discover", "--from", second, "--embeddings", feats, "--num-novel", "1", "--out", tmp_path / "3"

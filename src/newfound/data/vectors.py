@@ -287,22 +287,28 @@ def from_embedding_files(
     """A data set of the vectors in files (see `read_embeddings`) and of labelled images.
 
     `labelled` is a CSV or a folder with one subfolder per class; all other vectors are unlabelled. `more` are
-    files of further images.
+    files of further images; then the CSV lists all images to use, and the other vectors are left out.
     """
     if "://" in str(labelled):
         raise DataError(f"The labels at {labelled} are not on this machine. Copy them, for example as a CSV.")
     table, known = str(embeddings), Path(labelled)
-    found = joined_embeddings(table, more)
-    names = found.vectors.names
+    found, listed = joined_embeddings(table, more), labelled_files(known)[0]
+    vectors, names = found.vectors, found.vectors.names
+    if more:
+        used = {located(path) for path, _ in listed}
+        vectors = vectors.select(
+            torch.tensor([row for row, name in enumerate(names) if name in used], dtype=torch.long)
+        )
+        names = vectors.names
     rows = {name: row for row, name in enumerate(names)}
     if len(rows) < len(names):
         twice = [name for row, name in enumerate(names) if rows[name] != row]
         raise DataError(f"{table} has more than one vector of {shortened(twice)}.")
-    labels = {located(path): label for path, label in labelled_files(known)[0] if label not in ("", UNSORTED)}
+    labels = {located(path): label for path, label in listed if label not in ("", UNSORTED)}
     if without := [path for path in labels if path not in rows]:
         raise DataError(f"Labelled images without a vector in {table}: {shortened(without)}.")
     given = encoded(np.array([labels.get(name, str(UNLABELLED)) for name in names]), len(names))
-    dataset = _dataset(found.vectors, *given, num_novel, pile)
+    dataset = _dataset(vectors, *given, num_novel, pile)
     source = Source(
         embeddings=table,
         more_embeddings=more,

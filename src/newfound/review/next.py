@@ -38,14 +38,14 @@ def next_source(
 
     Labelled images stay labelled, and those whose class the reviewer has settled are labelled too; with
     `only`, all that are in a class. Classes keep their ids. New images, `unlabelled` or as `embeddings`, join
-    the pile; with `only`, those that have a class in a CSV do not. A run that has begun in `out` keeps its
-    list.
+    the pile; with `only`, those that have a class in a CSV do not, where embeddings may be listed too. A run
+    that has begun in `out` keeps its list.
     """
     before = review.source
     check_here([str(unlabelled)] if unlabelled else [])
     if not before.labelled or before.held_out is not None:
         raise UsageError(f"{review.folder.path} is not a run on your own image files.")
-    if before.embeddings and unlabelled:
+    if before.embeddings and unlabelled and not (only and embeddings):
         raise UsageError(f"{review.folder.path} is a run on embeddings, which images cannot join.", Hint.JOIN)
     if embeddings and not before.embeddings:
         raise UsageError(f"{review.folder.path} is a run on images, which embeddings cannot join.")
@@ -98,7 +98,9 @@ def _listed(
     before = [each for each in listed if each[1] not in NO_CLASS]
     images, pile, names = list(review.assignments.images), review.pile, review.names
     new = list(classes)
-    digests = dict(zip(new, digests_of(new, strict=False)[0], strict=True)) if pile.digests else {}
+    digests = dict[str, str]()
+    if pile.digests and not embeddings:
+        digests = dict(zip(new, digests_of(new, strict=False)[0], strict=True))
     places = {digest: path for path, digest in digests.items()}
     if embeddings:
         vectors = read_embeddings(embeddings).vectors
