@@ -15,6 +15,7 @@ import pytest
 import newfound
 import tests.run.quarters
 from newfound.core.errors import UsageError
+from newfound.data.files import unlabelled_files
 from newfound.data.folders import from_folders
 from newfound.data.parquet import Answers, Manifest
 from newfound.review import predict
@@ -98,6 +99,11 @@ def test_parts_are_sorted_as_one_call_sorts_them(
     report = newfound.predict_parts(folder, place / "new", tmp_path / "files", verbose=False)
     assert (report.images, report.before) == (16, 8)
     assert in_parts(tmp_path / "files") == expected
+    listed = {os.path.realpath(path): name for path, name in unlabelled_files(tmp_path / "files")}
+    assert {_end(path): name for path, name in listed.items()} == {
+        end: row[0] for end, row in expected.items()
+    }
+    assert all(map(os.path.isfile, listed))
     assert at_once(folder, place / "new-1.tar", tmp_path / "one.csv").items() <= expected.items()
 
 

@@ -18,7 +18,7 @@ from newfound.core.registry import library
 from newfound.data.dataset import counted
 from newfound.data.decode import READS_HEIC
 from newfound.data.members import LABELS, dataset, indexed, label_of, read_image
-from newfound.data.parquet import matching
+from newfound.data.parquet import matching, predictions
 
 _SUFFIXES = ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .tif .tiff .ppm .pgm .pbm .pnm .jp2 .tga .avif"
 HEIC = (".heic", ".heif")
@@ -99,13 +99,13 @@ def remote_files(place: str) -> tuple[list[str], list[str]] | None:
 def unlabelled_files(source: Path | str, role: str = "unlabelled") -> list[File]:
     """The files of a folder of any structure, a CSV, a list with one path per line, tar files or a dataset.
 
-    A single image will do too. Images, CSV files and lists may be remote.
+    A single image will do too, or a folder that `predict` wrote. Images, CSV files and lists may be remote.
     """
     suffix = _suffix(source) if "://" in str(source) or os.path.isfile(source) else None
     if (roots := roots_of(str(source))) is not None:
         files = _members(roots, labelled=False)
     elif os.path.isdir(source):
-        files = [(path, "") for path in image_files(Path(source))]
+        files = [(path, "") for path in image_files(Path(source))] or [*predictions(str(source))]
     elif suffix in SUFFIXES:
         files = [(str(source), "")]
     elif suffix == ".csv":

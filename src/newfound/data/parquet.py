@@ -302,6 +302,14 @@ def _row_shape(schema: Any) -> list[int]:
     return [] if types.is_nested(kind) else shape
 
 
+def predictions(folder: str) -> Iterator[tuple[str, str]]:
+    """The path and the class of every image in a folder that `predict` wrote."""
+    for path in parquet_files(folder):
+        with reading(path, "a file of predictions", DataError), _parquet(path) as file:
+            for image, name in zip(_texts(file, "image"), _texts(file, "class"), strict=True):
+                yield image if located(image) == image else os.path.join(folder, image), name
+
+
 def num_rows(path: str) -> int:
     """The number of rows of a Parquet file, without reading its columns."""
     with _parquet(path) as file:
