@@ -232,3 +232,13 @@ def test_a_run_is_not_written_among_its_images(tmp_path: Path) -> None:
     request = Request(newfound="0", method="iic", source=source, settings={})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="inside the image folder"):
         Folder(tmp_path / "pile" / "run").check(request, resume=False)
+
+
+def test_a_setting_that_is_newer_than_the_run_does_not_matter() -> None:
+    def request(**settings: object) -> Request:
+        return Request.model_validate(
+            {"newfound": "0", "method": "iic", "source": {"benchmark": "digits"}, "settings": settings}
+        )
+
+    assert request(alpha=1).differences(request(alpha=1, prior="equal")) == []
+    assert request(alpha=1, prior="equal").differences(request(alpha=2)) == ["alpha", "prior"]

@@ -34,8 +34,9 @@ class Request(Versioned):
     def differences(self, other: "Request") -> list[str]:
         """The names of the settings and data options that differ.
 
-        The location of a benchmark's files and the number of processes do not matter. A run on a user's own
-        images that has only pretrained may not have a number of novel classes yet.
+        The location of a benchmark's files and the number of processes do not matter, nor do settings that
+        this request does not have, since they are newer than the run. A run on a user's own images that has
+        only pretrained may not have a number of novel classes yet.
         """
         mine, theirs = (
             {"method": each.method}
@@ -46,7 +47,8 @@ class Request(Versioned):
         )
         if self.source.num_novel is None and not self.source.benchmark:
             theirs |= {"num_novel": None, "estimated": None}
-        names = (mine | theirs).keys() - {"devices"}
+        newer = other.settings.keys() - self.settings.keys()
+        names = (mine | theirs).keys() - newer - {"devices"}
         return sorted(key for key in names if mine.get(key) != theirs.get(key))
 
 
