@@ -153,7 +153,7 @@ def test_a_pile_of_copies_is_sorted(copies: int, classes: int, prior: str) -> No
     if classes == NOVEL:
         ids = found.argmax(1).view(NOVEL, copies)
         assert (ids == ids[:, :1]).all()
-        assert len(ids.unique()) == NOVEL
+        assert len({*ids.flatten().tolist()}) == NOVEL
 
 
 def test_equal_shares_cost_what_the_cosines_with_the_centres_fall_by() -> None:
@@ -210,11 +210,29 @@ def test_few_components_are_enough() -> None:
     assert hungarian_accuracy(found.both_scores(bank.novel)[1][0].argmax(1), bank.truth) > 0.6
 
 
+def test_half_as_many_components_as_images_are_kept() -> None:
+    method = Centroids(Identity("40"), Task(2, 2, 30, "mixed", 20), Centroids.Config())
+    assert method.centres.shape == (4, 25)
+
+
+def test_without_novel_classes_all_images_are_of_known_ones() -> None:
+    bank = Blobs()
+    method = Centroids(
+        Identity(str(D)), Task(KNOWN, 0, len(bank.known), "mixed", len(bank.known)), Centroids.Config()
+    )
+    bank.novel = bank.known
+    method.begin(bank)
+    assert hungarian_accuracy(method.eval().scores(bank.known)[0].argmax(1), bank.labels) > 0.9
+
+
 def test_at_most_some_of_each_class_are_drawn() -> None:
     labels = torch.tensor([4, 2, 4, 2, 4, 7])
     rows = _at_most(labels, 2, random())
     assert labels[rows].tolist() == [2, 2, 4, 4, 7]
     assert len(set(rows.tolist())) == 5
+    many = torch.zeros(100, dtype=torch.long)
+    assert torch.equal(_at_most(many, 2, random()), _at_most(many, 2, random()))
+    assert not torch.equal(_at_most(many, 2, random()), _at_most(many, 2, random(1)))
 
 
 def test_the_known_classes_teach_which_features_matter() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from newfound.core.errors import CheckpointError
 from newfound.core.learner import NoSettings
-from newfound.core.records import Batch, Clock, Task
+from newfound.core.records import Batch, Clock, Task, Views
 from newfound.core.registry import recipe_for
 from newfound.data.benchmarks import load_benchmark
 from newfound.methods.dtc import DTC
@@ -91,6 +91,11 @@ def test_the_objective_is_its_definition(variant: str) -> None:
     if variant == "te":
         assert losses.pop("consistency") == pytest.approx(w * mean_square(q, past.tolist()), rel=1e-3)
     assert not losses
+
+
+@pytest.mark.parametrize("variant", ["baseline", "pi", "te", "tep"])
+def test_only_pi_compares_two_views(variant: str) -> None:
+    assert dtc(variant=variant).views == Views(2 if variant == "pi" else 1)
 
 
 def test_te_remembers_each_images_past_corrected_for_its_beginning() -> None:

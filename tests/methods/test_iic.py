@@ -152,6 +152,14 @@ def test_scores_are_the_joint_logits_over_tau() -> None:
         torch.testing.assert_close(method.scores(images)[head], expected)
 
 
+def test_clusters_are_counted_by_novel_class() -> None:
+    method, features = (
+        IIC(SmallEncoder(), Task(2, 3), IIC.Config(overcluster=4)),
+        torch.rand(1, 5, SmallEncoder.dim),
+    )
+    assert [head(features).shape[-1] for head in (method.h, method.g, method.o)] == [2, 3, 12]
+
+
 CIFAR = {
     "alpha": 0.05,
     "beta": 0.01,

@@ -94,6 +94,11 @@ def test_a_network_without_a_head_cannot_teach() -> None:
         rkd().adopt(encoder)
 
 
+def test_clusters_are_counted_by_novel_class() -> None:
+    method, features = RKD(SmallEncoder(), Task(2, 3), RKD.Config()), torch.rand(1, 5, SmallEncoder.dim)
+    assert [head(features).shape[-1] for head in (method.h, method.g)] == [2, 3]
+
+
 def test_without_distillation_no_teacher_is_asked() -> None:
     method, images = rkd(distillation=0.0), batch()
     out = method(images, CLOCK)

@@ -69,8 +69,8 @@ def test_class_sizes_may_be_learned() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_over_clusters_are_counted_by_novel_class(version: str) -> None:
     config = replace(recipe_for(version, "digits").config, overcluster=4)
-    over = UNO(SmallEncoder(), Task(2, 3), config).o(torch.rand(1, 5, SmallEncoder.dim))
-    assert over.shape[-1] == 3 * 4
+    method, features = UNO(SmallEncoder(), Task(2, 3), config), torch.rand(1, 5, SmallEncoder.dim)
+    assert [head(features).shape[-1] for head in (method.h, method.g, method.o)] == [2, 3, 12]
 
 
 @pytest.mark.parametrize("version", ["uno-v1", "uno-v2"])

@@ -80,6 +80,10 @@ def test_hungarian_accuracy_is_the_best_renaming(seed: int) -> None:
     assert hungarian_accuracy(predicted, true) == best / 30
 
 
+def test_hungarian_accuracy_with_more_clusters_than_classes() -> None:
+    assert hungarian_accuracy(torch.tensor([3, 3, 3, 0]), torch.tensor([0, 1, 1, 1])) == 0.5
+
+
 def test_nmi_and_ari_are_those_of_scikit_learn() -> None:
     predicted, true = draw(200, 5, 0), draw(200, 4, 1)
     assert nmi(predicted, true) == normalized_mutual_info_score(true.numpy(), predicted.numpy())

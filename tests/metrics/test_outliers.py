@@ -27,6 +27,8 @@ def test_far_from_the_centre_of_the_others() -> None:
     limit = sorted(relative[:120])[math.ceil(KEPT * 121) - 1]
     assert outside.tolist() == (relative > limit).tolist()
     assert outside[-1]
+    widths = [np.median(distances[classes == own]) for own in range(4)]
+    np.testing.assert_allclose(extent.radii[:4], np.array(widths) * limit, rtol=1e-6)
     assert not extent.centres[4].any()
     assert extent.outside(-extent.centres[:4], np.arange(4)).all()
     assert not extent.outside(extent.centres[:4], np.arange(4)).any()

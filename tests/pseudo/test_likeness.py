@@ -194,3 +194,22 @@ def test_a_pile_may_hold_no_known_image_or_hardly_anything_else() -> None:
     known = Pile([50] * 12, 0).likeness()
     assert known.share()[0] > 0.9
     assert known.lowest(known.s, 2).all()
+
+
+def test_the_nearest_labelled_images_are_a_quarter_of_a_class_within_limits() -> None:
+    labels = torch.arange(3).repeat_interleave(torch.tensor([8, 60, 400]))
+    known = F.normalize(torch.randn(len(labels), 6, generator=random()), dim=-1)
+    part = Likeness(known, known, labels, known[:30]).part
+    torch.testing.assert_close(part, torch.tensor([5 / 8, 15 / 60, 50 / 400]))
+
+
+def test_the_share_that_is_missed_is_weighted() -> None:
+    likeness = Pile([9, 30, 4, 50, 12, 8] * 2, 20).likeness()
+    likeness.weights = torch.linspace(0.1, 3, likeness.num_labelled)
+    rows = torch.arange(likeness.num_labelled, len(likeness.s)) % 5 == 0
+    found = likeness.s[likeness.num_labelled :].tolist()
+    limit = max(value for value, here in zip(found, rows, strict=True) if here)
+    pairs = list(zip(likeness.s.tolist(), likeness.weights.tolist(), strict=False))
+    expected = sum(weight for value, weight in pairs if value <= limit) / sum(weight for _, weight in pairs)
+    assert 0 < expected < 1
+    assert likeness.missed(rows) == pytest.approx(expected, rel=1e-5)
