@@ -32,7 +32,8 @@ def test_the_objective_is_its_definition() -> None:
     threshold = openmix()(images, clock)["both"][0, N:, 3:].softmax(-1).amax(-1).median().item()
     method = openmix(top=2, threshold=threshold)
     out = method(images, clock)
-    first = out["features"][0]
+    first = out["features"][0].detach().clone()
+    first[N] = first[N + 1]
     out["features"] = torch.stack([first, torch.rand_like(first)])  # only the first view is ranked
     losses = {name: value.item() for name, value in method.loss(out, images, clock).items()}
     logits = out["both"].double()
