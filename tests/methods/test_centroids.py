@@ -215,6 +215,12 @@ def test_half_as_many_components_as_images_are_kept() -> None:
     assert method.centres.shape == (4, 25)
 
 
+def test_vectors_are_centred_at_the_mean_of_all() -> None:
+    bank = Blobs()
+    every = F.normalize(torch.cat([bank.known, bank.novel]), dim=-1)
+    torch.testing.assert_close(fitted(bank=bank).mean, every.mean(0))
+
+
 def test_without_novel_classes_all_images_are_of_known_ones() -> None:
     bank = Blobs()
     method = Centroids(

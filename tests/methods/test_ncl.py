@@ -53,7 +53,7 @@ def soft_cross_entropy(logits: list[float], targets: list[float]) -> float:
 
 
 def test_the_objective_is_its_definition() -> None:
-    method, clock = ncl(similarity=0.9), at(10)
+    method, clock = ncl(similarity=0.9, contrast=2.0), at(10)
     for seed in (5, 6):  # fills the memories
         method(batch(seed), clock)
     images = batch()
@@ -62,6 +62,7 @@ def test_the_objective_is_its_definition() -> None:
     out = method(images, clock)
     losses = {name: value.item() for name, value in method.loss(out, images, clock).items()}
     known, novel = (out[key].softmax(-1).double().tolist() for key in ("known", "novel"))
+    assert (out["known"].shape[-1], out["novel"].shape[-1]) == (3, 2)
     q, k = out["unit"].detach()
     ce, bce, mse, contrast, known_contrast = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(N):
@@ -87,7 +88,7 @@ def test_the_objective_is_its_definition() -> None:
         "ce": ce,
         "bce": bce,
         "consistency": ramp * 5 * mse,
-        "contrast": contrast,
+        "contrast": 2 * contrast,
         "known_contrast": 0.1 * known_contrast,
     }
     assert losses == pytest.approx(expected, rel=1e-3)

@@ -72,6 +72,7 @@ def test_the_share_is_the_least_that_a_quantile_suggests() -> None:
     assert known_share(usual, weights.float(), found) == pytest.approx(min(wanted))
     assert known_share(usual, weights.float(), usual + 9) == 1
     assert known_share(usual, weights.float(), usual - 9) == 0
+    assert known_share(torch.zeros(5), torch.ones(5), torch.zeros(8)) == 0  # as known, but no more so
 
 
 def test_two_clear_groups_are_divided_where_they_explain_most() -> None:
