@@ -56,7 +56,7 @@ hostile: $(VENV)/.installed
 
 # The documentation as a site, build/site/index.html.
 docs: $(VENV)/.installed
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 readme: $(VENV)/.installed
 	$(BIN)/python -m tools.catalogue
