@@ -307,7 +307,7 @@ def predictions(folder: str) -> Iterator[tuple[str, str]]:
     for path in parquet_files(folder):
         with reading(path, "a file of predictions", DataError), _parquet(path) as file:
             for image, name in zip(_texts(file, "image"), _texts(file, "class"), strict=True):
-                yield image if located(image) == image else os.path.join(folder, image), name
+                yield located(image, folder), name
 
 
 def num_rows(path: str) -> int:
